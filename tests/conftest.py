@@ -1,4 +1,4 @@
-"""What all tests share: hypothesis without a clock, and the way to the real corpora."""
+"""Settings of all tests: hypothesis without deadlines, and the folder of the real corpora."""
 
 import gc
 import os
@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile(
     "fencepost",
-    deadline=None,  # a busy machine is no bug
+    deadline=None,  # a busy machine is not a bug
     max_examples=20,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for sentences: as odd as the data model allows, and as plain as a file is."""
+"""Hypothesis strategies for sentences: odd ones as the data model allows, plain ones as in files."""
 
 import itertools
 
@@ -77,7 +77,7 @@ def entities(draw, length, types=plain_types, scores=certain, metas=no_metas, ma
 
 @st.composite
 def odd_sentences(draw, words=odd_words, types=odd_types):
-    """Whatever the data model allows."""
+    """Sentences with everything that the data model allows."""
     tokens = draw(st.lists(words, max_size=6))
     size = len(tokens)
     tags = st.sampled_from(["NN", "-", "", "a b"]) | words
@@ -96,7 +96,7 @@ def odd_sentences(draw, words=odd_words, types=odd_types):
 
 @st.composite
 def plain_sentences(draw, words=plain_words):
-    """What every format can hold, overlaps aside: plain words, types and documents."""
+    """Sentences that every format can hold, except overlaps: plain words, types and documents."""
     tokens = draw(st.lists(words, min_size=1, max_size=8))
     size = len(tokens)
     return Sentence(
@@ -126,14 +126,14 @@ def nested_entities(draw, length, types=plain_types, depth=4):
 
 @st.composite
 def flat_entities(draw, length, types=plain_types):
-    """Entities that do not overlap, touching ones among them."""
+    """Entities that do not overlap, but may touch."""
     cuts = sorted(draw(st.sets(st.integers(0, length), max_size=8)))
     spans = itertools.pairwise(cuts)
     return [Entity(start, end, draw(types)) for start, end in spans if draw(st.booleans())]
 
 
 def odd_sentences_for(format_):
-    """Odd sentences of words and types that a format accepts one by one."""
+    """Odd sentences of words and types that a format accepts individually."""
     return odd_sentences(
         odd_words.filter(lambda word: format_.find_obstacle(Sentence([word])) is None),
         odd_types.filter(lambda type_: format_.find_obstacle(Sentence(["a"], [Entity(0, 1, type_)])) is None),

@@ -1,4 +1,4 @@
-"""What the benchmark of the audit counts: errors that are put in, and suggestions that concern them."""
+"""The benchmark of the audit: injected errors, and suggestions that concern them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RANKED = [
 ]
 
 
-def test_suggestions_that_concern_errors():
+def test_suggestions_are_matched_to_errors_and_scored():
     assert find_errors(RANKED, ERRORS) == [ERRORS[0], None, ERRORS[1], None, ERRORS[2]]
     scores = score(RANKED, ERRORS)
     assert scores["precision_at_100"] == 3 / 5
@@ -38,7 +38,7 @@ def test_suggestions_that_concern_errors():
     assert found_by_kind(RANKED[:2], ERRORS)["removal"] == {"recall": 0, "recall_at_500": 0}
 
 
-def test_the_baseline_ranks_by_confidence():
+def test_baseline_ranks_by_confidence():
     confident, missed = (
         Suggestion("missing", 0, None, WIDER, 0.1),
         Suggestion("spurious", 0, A, None, 0.9, 0.3),
@@ -46,7 +46,7 @@ def test_the_baseline_ranks_by_confidence():
     assert by_confidence([missed, confident]) == [confident, missed]  # 0.9, and 1 - 0.3
 
 
-def test_errors_are_those_that_are_listed_and_as_many_as_wanted():
+def test_injected_errors_are_listed_and_have_the_expected_shares():
     sentences = list(read("sample:train"))
     noisy, errors = put_errors(sentences, 1)
     before, now = (

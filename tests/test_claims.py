@@ -1,4 +1,4 @@
-"""What the benchmarks of the papers' claims say, and the page that is made of it."""
+"""Verdicts of the benchmarks of the papers' claims, and the page of their results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.claims.verdict import above, below, estimate, within
 from fencepost.config import Config
 
 
-def test_an_estimate_is_students():
+def test_estimate_uses_students_t_distribution():
     """By hand: t for two degrees of freedom and 95 % is 4.3027."""
     number = estimate([0.01, 0.02, 0.06])
     half = 4.302653 * statistics.stdev([0.01, 0.02, 0.06]) / math.sqrt(3)
@@ -24,7 +24,7 @@ def test_an_estimate_is_students():
     assert (number.low, number.high) == (pytest.approx(0.03 - half), pytest.approx(0.03 + half))
 
 
-def test_one_seed_decides_nothing():
+def test_one_or_two_seeds_are_undecided():
     number = estimate([0.5])
     assert (number.mean, number.low, number.high) == (0.5, None, None)
     assert above(number) == "undecided within noise"
@@ -53,12 +53,12 @@ def test_verdicts_of_above_and_below(values, verdict):
         ([3.9, 4.0, 4.1], "undecided within noise"),
     ],
 )
-def test_verdicts_of_a_range(values, verdict):
+def test_verdicts_of_within(values, verdict):
     assert within(estimate(values), 2, 4) == verdict
 
 
 def runs_of(results: dict[int, dict]) -> dict[int, FinishedRun]:
-    """Runs as if they had left these metrics."""
+    """Return runs with these metrics."""
     runs = {}
     for seed, metrics in results.items():
         run = FinishedRun(seed, folder=None)  # type: ignore[arg-type]
@@ -71,8 +71,8 @@ def scored(**scores: float) -> dict[int, dict]:
     return {int(name[1:]): {"test": {"f1": value}} for name, value in scores.items()}
 
 
-def test_f1_is_compared_seed_by_seed():
-    """Only seeds that both have count, and a seed that is better for both does not matter."""
+def test_f1_is_compared_per_seed():
+    """Only seeds of both groups count, and a seed that is better for both has no effect."""
     before = runs_of(scored(s1=0.60, s2=0.70, s3=0.50, s4=0.9))
     after = runs_of(scored(s1=0.62, s2=0.72, s3=0.52))
     result = claims._f1_gain(above)(before, after)
@@ -80,7 +80,7 @@ def test_f1_is_compared_seed_by_seed():
     assert (result.verdict, result.seeds) == ("holds", [1, 2, 3])
 
 
-def test_a_loss_that_rises_again():
+def test_rising_dev_loss_decides_claims_about_the_loss():
     losses = {
         seed: {"epochs": [{"dev_loss": 2.0}, {"dev_loss": 1.0}, {"dev_loss": 1.5}]} for seed in (1, 2, 3)
     }
@@ -89,7 +89,7 @@ def test_a_loss_that_rises_again():
     assert claims.loss_falls_with(runs_of(losses)).verdict == "does not hold"
 
 
-def test_what_is_lost_with_few_data():
+def test_f1_lost_with_few_data_is_compared():
     many, few = runs_of(scored(s1=0.7, s2=0.7, s3=0.7)), runs_of(scored(s1=0.5, s2=0.51, s3=0.49))
     few_with = runs_of(scored(s1=0.6, s2=0.61, s3=0.6))
     result = claims.offsets_lose_less(many, many, few, few_with)
@@ -97,7 +97,7 @@ def test_what_is_lost_with_few_data():
     assert result.verdict == "holds"
 
 
-def test_long_entities_are_those_beyond_the_seeds():
+def test_long_entities_have_more_than_5_words():
     def row(right: int, gold: int) -> dict[str, int]:
         return {"true_positives": right, "predicted": 10, "support": gold}
 
@@ -111,22 +111,22 @@ def test_long_entities_are_those_beyond_the_seeds():
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
-def test_the_runs_of_a_claim_can_be_made(claim):
-    """Their settings are valid, and differ from the base in what they say."""
+def test_settings_of_each_claim_are_valid(claim):
+    """The changes of each variant can be applied to the settings of its method."""
     for variant in claim.variants:
         base = [f"method.name={variant.method}", *SETTINGS[variant.method]]
         Config.compose(changes=[*base, *variant.changes])
 
 
-def test_names_are_different_and_every_result_is_of_a_claim():
+def test_claim_names_are_unique_and_each_result_has_a_claim():
     names = [claim.name for claim in CLAIMS]
     assert len(set(names)) == len(names)
     assert {path.stem for path in page.RESULTS.glob("*.json")} <= set(names)
 
 
 @pytest.mark.parametrize("path", sorted(page.RESULTS.glob("*.json")), ids=lambda path: path.stem)
-def test_a_result_says_what_its_numbers_say(path):
-    """The estimate is that of the values by seed; the claim is the one that the code has today."""
+def test_results_match_their_numbers_and_claims(path):
+    """The estimate follows from the values by seed; the claim is the one in the code."""
     result = json.loads(path.read_text(encoding="utf-8"))
     (claim,) = [claim for claim in CLAIMS if claim.name == path.stem]
     again = estimate(result["number"]["values"])
@@ -143,7 +143,7 @@ def test_a_result_says_what_its_numbers_say(path):
     assert result["verdict"] == rules[claim.rule](again)
 
 
-def test_the_page_is_that_of_the_results():
+def test_page_is_up_to_date():
     text = (page.RESULTS.parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
     assert text == page.page(), "run python -m benchmarks.claims --page"
     anchors = re.findall(r"\]\(#([\w-]+)\)", text)

@@ -38,10 +38,10 @@ def refused(*arguments, by=Config.compose, **named) -> str:
     return str(caught.value)
 
 
-# What is not said
+# Defaults
 
 
-def test_without_a_word_it_is_boundary_smoothing_with_the_defaults() -> None:
+def test_default_is_boundary_smoothing() -> None:
     config = Config.compose()
     assert config.method == BoundarySmoothingSettings()
     assert config.encoder == EncoderSettings(freeze_embeddings=True)
@@ -51,14 +51,14 @@ def test_without_a_word_it_is_boundary_smoothing_with_the_defaults() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "{}", "encoder:\ntraining:\n", "method:\n"])
-def test_an_empty_file_or_section_says_nothing(write, text: str) -> None:
+def test_empty_files_and_sections_mean_defaults(write, text: str) -> None:
     assert Config.compose(write(text)) == Config.compose()
 
 
-# What is said
+# Files and changes
 
 
-def test_a_file(write) -> None:
+def test_reads_settings_from_a_file(write) -> None:
     config = Config.compose(
         write(
             """
@@ -107,14 +107,14 @@ def test_embeddings_are_frozen_by_default_in_boundary_smoothing_alone() -> None:
         ("predict.select=flat", "predict", "select", "flat"),
     ],
 )
-def test_a_change(change: str, part: str, key: str, value) -> None:
+def test_change_sets_only_its_key(change: str, part: str, key: str, value) -> None:
     config = Config.compose(changes=[change])
     assert getattr(getattr(config, part), key) == value
     others = {part: {key}}
     assert config.model_dump(exclude=others) == Config.compose().model_dump(exclude=others)
 
 
-def test_the_later_one_counts_file_then_changes_then_flags(write) -> None:
+def test_flags_override_changes_which_override_the_file(write) -> None:
     path = write("training: {epochs: 1, batch_size: 2, seed: 3, accumulate: 4}")
     config = Config.compose(
         path,
@@ -126,12 +126,12 @@ def test_the_later_one_counts_file_then_changes_then_flags(write) -> None:
     assert config.encoder.name == "scratch"
 
 
-def test_a_change_of_a_deep_key_leaves_its_neighbours(write) -> None:
+def test_change_of_a_nested_key_keeps_its_siblings(write) -> None:
     config = Config.compose(write("encoder: {lstm: {size: 20, layers: 2}}"), ["encoder.lstm.size=40"])
     assert (config.encoder.lstm.size, config.encoder.lstm.layers) == (40, 2)
 
 
-def test_the_method_may_be_named_after_the_file_that_has_its_settings(monkeypatch, write) -> None:
+def test_flags_or_changes_may_name_the_method_of_a_file(monkeypatch, write) -> None:
     register(monkeypatch)
     path = write("method: {bias: false}\npredict: {threshold: 0.2}")
     config = Config.compose(path, flags={"method": {"name": "tagger"}})
@@ -140,7 +140,7 @@ def test_the_method_may_be_named_after_the_file_that_has_its_settings(monkeypatc
     assert refused(path) == f"{path}: method.bias: there is no such key; method has {METHOD_KEYS}"
 
 
-def test_what_a_method_wants_is_below_the_file(monkeypatch, write) -> None:
+def test_file_and_changes_override_defaults_of_the_method(monkeypatch, write) -> None:
     register(monkeypatch)
     config = Config.compose(write("method: {name: tagger}\nencoder: {lstm: {size: 4}}"))
     assert (config.encoder.name, config.encoder.lstm.size, config.encoder.lstm.dropout) == ("scratch", 4, 0.0)
@@ -148,7 +148,7 @@ def test_what_a_method_wants_is_below_the_file(monkeypatch, write) -> None:
     assert Config.compose(changes=["method.name=tagger", "training.epochs=9"]).training.epochs == 9
 
 
-def test_merged_changes_neither_of_the_two() -> None:
+def test_merge_trees_does_not_change_its_arguments() -> None:
     base = {"a": {"b": 1, "c": {"d": 2}}, "e": [1]}
     change = {"a": {"c": {"d": 3}}, "e": [2], "f": None}
     assert merge_trees(base, change) == {"a": {"b": 1, "c": {"d": 3}}, "e": [2], "f": None}
@@ -156,7 +156,7 @@ def test_merged_changes_neither_of_the_two() -> None:
     assert change == {"a": {"c": {"d": 3}}, "e": [2], "f": None}
 
 
-# There and back
+# Round trips
 
 
 some_configs = st.fixed_dictionaries(
@@ -202,7 +202,7 @@ some_configs = st.fixed_dictionaries(
 
 
 @given(some_configs)
-def test_a_config_comes_back_from_json_and_yaml(tmp_path, tree) -> None:
+def test_config_is_read_back_from_json_and_yaml(tmp_path, tree) -> None:
     config = Config.parse(tree)
     assert Config.parse(json.loads(config.model_dump_json())) == config
     assert Config.parse(config.model_dump()) == config
@@ -211,7 +211,7 @@ def test_a_config_comes_back_from_json_and_yaml(tmp_path, tree) -> None:
     assert Config.compose(path) == config
 
 
-def test_yaml_is_in_the_order_of_the_docs_and_readable() -> None:
+def test_yaml_has_sections_in_order_and_readable_unicode() -> None:
     text = Config.parse({"encoder": {"name": "größe"}}).to_yaml()
     assert [line for line in text.splitlines() if not line.startswith(" ")] == [
         "method:",
@@ -231,7 +231,7 @@ def test_every_method_has_a_config(name: str) -> None:
     assert Config.parse(json.loads(config.model_dump_json())) == config
 
 
-def test_a_config_does_not_change() -> None:
+def test_config_is_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Config.parse({}).training = TrainingSettings()
 
@@ -268,9 +268,7 @@ PARTS = "there are method, encoder, training, predict, text"
         ),
     ],
 )
-def test_an_unknown_key_is_refused_with_the_nearest_and_all_there_are(
-    change: str, key: str, rest: str
-) -> None:
+def test_refuses_an_unknown_key_and_lists_the_known_ones(change: str, key: str, rest: str) -> None:
     assert refused(changes=[change]) == f"{key}: there is no such key; {rest}"
 
 
@@ -324,11 +322,11 @@ METHOD_NAMES = ", ".join(METHODS)
         ),
     ],
 )
-def test_a_wrong_value_is_refused_with_what_it_may_be(change: str, key: str, rest: str) -> None:
+def test_refuses_a_wrong_value_and_says_what_is_valid(change: str, key: str, rest: str) -> None:
     assert refused(changes=[change]) == f"{key}: {rest}"
 
 
-def test_everything_wrong_is_reported_at_once_with_the_file_to_blame(write) -> None:
+def test_all_errors_of_a_file_are_reported_with_its_path(write) -> None:
     path = write("training: {epochs: 0}\nencoder: {pooling: median}\nother: 1")
     assert refused(path).splitlines() == [
         f"{path}: encoder.pooling: should be 'mean', 'max' or 'first', not 'median'",
@@ -337,7 +335,7 @@ def test_everything_wrong_is_reported_at_once_with_the_file_to_blame(write) -> N
     ]
 
 
-def test_the_file_is_not_blamed_for_a_change(write) -> None:
+def test_errors_of_changes_do_not_name_the_file(write) -> None:
     path = write("training: {epochs: 5}")
     assert refused(path, ["training.epochs=0"]).startswith("training.epochs: ")
     assert refused(path, flags={"training": {"epochs": 0}}).startswith("training.epochs: ")
@@ -345,10 +343,10 @@ def test_the_file_is_not_blamed_for_a_change(write) -> None:
     assert refused(path, ["training.seed=-1"]).startswith(f"{path}: training.epochs: ")
 
 
-# What cannot be read
+# Unreadable files
 
 
-def test_a_file_that_cannot_be_read(tmp_path) -> None:
+def test_refuses_unreadable_files(tmp_path) -> None:
     missing = tmp_path / "missing.yaml"
     assert refused(missing) == f"{missing}: cannot be read: No such file or directory"
     assert refused(tmp_path) == f"{tmp_path}: cannot be read: Is a directory"
@@ -365,24 +363,24 @@ def test_a_file_that_cannot_be_read(tmp_path) -> None:
         ("a: *b\n", 1),
     ],
 )
-def test_yaml_that_is_none_is_refused_with_file_and_line(write, text: str, line: int) -> None:
+def test_refuses_invalid_yaml_with_file_and_line(write, text: str, line: int) -> None:
     path = write(text)
     assert refused(path).startswith(f"{path}:{line}: this is not valid YAML: ")
 
 
 @pytest.mark.parametrize("text", ["1", "text", "- a\n- b", "{1: 2}", "? [a]\n: b"])
-def test_a_file_that_has_no_keys_is_refused(write, text: str) -> None:
+def test_refuses_files_without_text_keys(write, text: str) -> None:
     path = write(text)
     assert refused(path).startswith(f"{path}")
 
 
-def test_a_file_that_is_a_list_is_refused_with_the_keys(write) -> None:
+def test_refuses_a_list_and_names_the_keys(write) -> None:
     path = write("- a")
     keys = "method, encoder, training, predict, text"
     assert refused(path) == f"{path}: a configuration should be a mapping (keys: {keys})"
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path) -> None:
+def test_refuses_binary_files(tmp_path) -> None:
     path = tmp_path / "run.yaml"
     path.write_bytes(b"training: \xff\xfe")
     assert refused(path).startswith(f"{path}: this file is not UTF-8 (at byte 10)")
@@ -390,7 +388,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path) -> None:
     assert refused(path).startswith(f"{path}: this is not valid YAML: ")
 
 
-def test_a_byte_order_mark_is_not_part_of_a_key(tmp_path) -> None:
+def test_byte_order_mark_is_ignored(tmp_path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("training: {epochs: 7}", encoding="utf-8-sig")
     assert Config.compose(path).training.epochs == 7
@@ -404,7 +402,7 @@ OBJECTS = [
 
 
 @pytest.mark.parametrize("value", OBJECTS)
-def test_yaml_makes_no_objects(write, value: str) -> None:
+def test_refuses_yaml_tags_of_python_objects(write, value: str) -> None:
     path = write(f"encoder:\n  name: {value}\n")
     message = refused(path)
     assert message.startswith(
@@ -427,25 +425,25 @@ WRONG_FOR_THEIR_TAG = [
 
 
 @pytest.mark.parametrize("value", WRONG_FOR_THEIR_TAG)
-def test_a_value_that_does_not_fit_its_tag_is_refused(write, value: str) -> None:
-    """PyYAML itself raises all sorts of errors for these."""
+def test_refuses_values_that_do_not_fit_their_yaml_tag(write, value: str) -> None:
+    """PyYAML raises errors of several classes for these."""
     assert "the value is not valid YAML" in refused(changes=[f"encoder.name={value}"])
     path = write(f"encoder: {{name: {value}}}")
     assert refused(path).startswith(f"{path}")
 
 
-def test_a_value_nested_too_deep_is_refused() -> None:
+def test_refuses_a_value_nested_too_deeply() -> None:
     assert "the value is not valid YAML" in refused(changes=["encoder.name=" + "[" * 1000])
 
 
 @pytest.mark.parametrize("change", ["training.epochs", "", "=3", ".=3", "training.=3", ".epochs=3", "a..b=3"])
-def test_a_change_without_key_or_value_is_refused(change: str) -> None:
+def test_refuses_a_change_without_key_or_value(change: str) -> None:
     message = f"--set {change}: write it as KEY=VALUE, for example training.epochs=20"
     assert refused(changes=[change]) == message
 
 
 @given(st.text(max_size=20), st.sampled_from(["encoder.name", "training.epochs", "method", "a.b", "encoder"]))
-def test_any_value_is_taken_or_refused(text: str, key: str) -> None:
+def test_any_value_is_accepted_or_refused(text: str, key: str) -> None:
     try:
         Config.compose(changes=[f"{key}={text}"])
     except UsageError as error:
@@ -461,7 +459,7 @@ some_trees = st.recursive(
 
 
 @given(some_trees)
-def test_any_file_is_taken_or_refused(tmp_path, tree) -> None:
+def test_any_file_is_accepted_or_refused(tmp_path, tree) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(yaml.safe_dump(tree), encoding="utf-8")
     try:
@@ -475,13 +473,13 @@ def test_any_file_is_taken_or_refused(tmp_path, tree) -> None:
 
 @pytest.fixture
 def change(tmp_path):
-    """Changes the settings of prediction of a saved model, as `--set` does."""
+    """Return a function that changes prediction settings of a saved model, as `--set` does."""
     config = Config.parse({"predict": {"select": "nested"}, "training": {"epochs": 5}})
     (tmp_path / CONFIG_FILE).write_text(format_config(config, ["PER"], Temperature()), encoding="utf-8")
     return lambda changes: config.predict.with_changes(parse_prediction_changes(tmp_path, changes))
 
 
-def test_only_what_predicts_can_change_after_training(change) -> None:
+def test_only_prediction_settings_can_change_after_training(change) -> None:
     settings = change(["predict.select=keep-all", "predict.batch_size=3"])
     assert (settings.select, settings.batch_size) == ("keep-all", 3)
     assert change([]).select == "nested"
@@ -498,8 +496,8 @@ def test_changes_after_training_are_checked_too(change) -> None:
     assert "write it as KEY=VALUE" in refused(["predict.select"], by=change)
 
 
-def test_auto_has_no_meaning_after_training(change) -> None:
-    """The training data, which would decide, is not there any more."""
+def test_refuses_auto_after_training(change) -> None:
+    """The training data, which determines the value, is no longer available."""
     message = "predict.select: auto is for training only; this model was trained with nested"
     assert refused(["predict.select=auto"], by=change) == message
 
@@ -511,22 +509,22 @@ def test_auto_has_no_meaning_after_training(change) -> None:
         (list("北京市长"), "zh"),
         ([*"北京市长", "Ada"], "zh"),
         ([*"北京", "Ada", "met"], "en"),  # half of them is not most
-        (["北京", "市长"], "en"),  # words, which are nothing that characters would be split into
+        (["北京", "市长"], "en"),  # words of several characters: not split into characters
         ([], "en"),
     ],
 )
-def test_the_language_of_texts_follows_from_the_training_words(words: list[str], language: str) -> None:
+def test_language_is_detected_from_the_training_words(words: list[str], language: str) -> None:
     sentences = [Sentence(words)]
     assert Config.parse({}).text.fitted(sentences).language == language
     config = Config.parse({"text": {"language": "de"}})
     assert config.text.fitted(sentences).language == "de"
 
 
-# What would take all memory, or all time
+# Files that would exhaust memory or time
 
 
 def bomb(levels: int = 40, merge: bool = False) -> str:
-    """A few lines that stand for 2 ** levels values."""
+    """Return a few lines that expand to 2 ** levels values."""
     lines = ["a0: &a0 {x: 1}" if merge else "a0: &a0 [x, x]"]
     for level in range(1, levels):
         lines.append(
@@ -540,7 +538,7 @@ def bomb(levels: int = 40, merge: bool = False) -> str:
 @pytest.mark.parametrize(
     "text", [bomb(), bomb(merge=True), "encoder: &a {name: *a}", "a: &a [*a]", f"a: {'59:' * 300_000}1"]
 )
-def test_aliases_that_expand_too_much_are_refused(write, text: str) -> None:
+def test_refuses_yaml_that_expands_too_much(write, text: str) -> None:
     path = write(text)
     assert refused(path).startswith(f"{path}: this is not valid YAML: too large")
 
@@ -551,23 +549,23 @@ def test_aliases_are_allowed(write) -> None:
 
 
 @pytest.mark.parametrize("text", ["a: " + "{b: " * 100_000, "- " * 100_000])
-def test_a_file_nested_too_deep_is_refused(write, text: str) -> None:
+def test_refuses_a_file_nested_too_deeply(write, text: str) -> None:
     path = write(text)
     assert refused(path) == f"{path}: this is not valid YAML: nested too deeply"
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such device")
-def test_a_file_that_does_not_end_is_refused() -> None:
+def test_refuses_an_endless_file() -> None:
     assert refused(Path("/dev/zero")).startswith("/dev/zero: this file has more than ")
 
 
-def test_a_message_never_quotes_a_whole_value(write) -> None:
+def test_messages_shorten_long_values(write) -> None:
     path = write(f"encoder: {{pooling: {'x' * 9000}}}\ntraining: {[1] * 1000}\n{'y' * 1000}: 1")
     message = refused(path)
     assert "encoder.pooling" in message
     assert len(message) < 2000
 
 
-def test_a_message_lists_some_of_many_problems(write) -> None:
+def test_message_about_many_problems_has_10_lines(write) -> None:
     message = refused(write("\n".join(f"key{number}: 1" for number in range(5000))))
     assert len(message.splitlines()) == 10

@@ -1,6 +1,6 @@
-"""The blocks of the documentation that need data, a server or other machines are accepted.
+"""Blocks of the documentation that need data, a server or other machines.
 
-What can run in a test does so in `test_docs`. Here the command line's own parser reads every other command,
+What can run in a test runs in `test_docs`. Here the parser of the command line reads every other command,
 JSON and YAML are parsed, and the commands of the serving page are run against a server.
 """
 
@@ -36,7 +36,7 @@ LAUNCHERS = ("torchrun", "accelerate")
 
 
 def fenced(page: Path, language: str) -> list[str]:
-    """The blocks in a language, also those inside of lists."""
+    """Return the blocks in a language, also those inside of lists."""
     matches = re.findall(
         rf"^( *)```{language}\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
@@ -44,7 +44,7 @@ def fenced(page: Path, language: str) -> list[str]:
 
 
 def shell_commands(block: str) -> Iterator[list[str]]:
-    """Each simple command of a block, as words; what it is redirected to is left out."""
+    """Yield the words of each simple command of a block."""
     for line in block.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
         lexer.whitespace_split = True
@@ -60,7 +60,7 @@ def shell_commands(block: str) -> Iterator[list[str]]:
 
 
 def of_fencepost(words: list[str]) -> list[str] | None:
-    """The arguments of `fencepost`, also where something else starts it; None if it is another program."""
+    """Return the arguments of `fencepost` without redirections; None if it is another program."""
     words = words[: next((at for at, word in enumerate(words) if set(word) <= {"<", ">"}), None)]
     while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
         words = words[1:]
@@ -74,7 +74,7 @@ def of_fencepost(words: list[str]) -> list[str] | None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_block_says_what_it_is(page):
+def test_every_block_names_its_language(page):
     fences = re.findall(r"^ *```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(fences) % 2 == 0
     assert set(fences[::2]) <= LANGUAGES
@@ -82,7 +82,7 @@ def test_every_block_says_what_it_is(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_is_one_that_the_command_line_takes(page):
+def test_command_line_accepts_every_documented_command(page):
     root = typer.main.get_command(app)
     for block in fenced(page, "sh"):
         for words in shell_commands(block):
@@ -97,13 +97,13 @@ def test_every_command_is_one_that_the_command_line_takes(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_json_yaml_and_toml_are_what_they_say(page):
+def test_json_yaml_and_toml_blocks_are_valid(page):
     for block in fenced(page, "toml"):
         tomllib.loads(block)
     for block in fenced(page, "json"):
         try:
             json.loads(block)
-        except ValueError:  # a line each
+        except ValueError:  # one value per line
             for line in block.splitlines():
                 json.loads(line)
     for block in fenced(page, "yaml"):
@@ -113,7 +113,7 @@ def test_json_yaml_and_toml_are_what_they_say(page):
 
 
 def deployed_commands() -> dict[str, list[str]]:
-    """The arguments of `fencepost serve` in each file of `deploy/`."""
+    """Return the arguments of `fencepost serve` in each file of `deploy/`."""
     folder = ROOT / "deploy"
     entry = re.search(r"^ENTRYPOINT (\[.*\])$", (folder / "Dockerfile").read_text(), re.MULTILINE)
     start = re.search(r"^ExecStart=\S+/(.*)$", (folder / "fencepost.service").read_text(), re.MULTILINE)
@@ -130,15 +130,15 @@ def deployed_commands() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(("file", "words"), deployed_commands().items())
-def test_the_command_line_takes_what_the_deployment_files_start(file, words):
+def test_command_line_accepts_commands_of_deployment_files(file, words):
     program, name, *arguments = words
     assert program == "fencepost"
     typer.main.get_command(app).commands[name].make_context(file, arguments)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
-def test_the_commands_of_the_serving_page_get_answers(tmp_path):
-    """The page's own commands, at another port."""
+def test_commands_of_the_serving_page_get_answers(tmp_path):
+    """The commands of the page run with another port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     page = ROOT / "docs" / "serving.md"

@@ -1,7 +1,7 @@
-"""The `sh` blocks of the documentation run in a shell, as they stand, on a folder that has what they name.
+"""The `sh` blocks of the documentation, run in a shell on a folder with the files that they name.
 
-Trainings are made small by options after their own. What needs a network, a cluster or GPUs is named here;
-`test_doc_commands` lets the command line's parser read that too, and runs the serving page.
+Further options make trainings small. Commands that need a network, a cluster or GPUs are listed here;
+`test_doc_commands` parses these too, and runs the serving page.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.test_doc_commands import fenced
 from tests.test_docs import PAGES
 
 ELSEWHERE = (
-    "pip install ",  # the environment is there
+    "pip install ",  # already installed
     "git clone ",
     "accelerate launch --multi_gpu ",
     "torchrun --nnodes 2 ",
@@ -56,7 +56,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory) -> Path:
-    """Corpora of a few sentences, models that learnt little, texts, and what other programs made."""
+    """Folder of small corpora, briefly trained models, texts, and files of other programs."""
     folder: Path = tmp_path_factory.mktemp("prepared")
     parts = {name: list(islice(read(f"sample:{name}"), 24)) for name in ("train", "dev", "test")}
     for name, sentences in parts.items():
@@ -97,7 +97,7 @@ def _small(method: str, epochs: int) -> Config:
 
 
 def runnable(block: str) -> Iterator[str]:
-    """The commands of a block that can run here, small."""
+    """Yield the commands of a block that can run here, with options for small trainings."""
     for line in block.replace("\\\n", " ").splitlines():
         if any(other in line for other in ELSEWHERE):
             continue
@@ -109,9 +109,9 @@ def runnable(block: str) -> Iterator[str]:
             yield f"rm -rf {out}"
             has_encoder = any(part in command for part in ("--encoder", "--from", "fencepost adapt"))
             command = f"{command} {SMALL[kind[1]]}" + ("" if has_encoder else f" {SCRATCH}")
-        if "fencepost export" in command:  # where nothing is found, nothing can be checked
+        if "fencepost export" in command:  # without entities, there is nothing to check
             yield "rm -rf my-model && cp -r other-model my-model"
-        yield command.replace("| jq .entities", "")  # jq need not be here
+        yield command.replace("| jq .entities", "")  # jq may be missing
 
 
 RUN = [

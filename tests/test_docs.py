@@ -1,4 +1,4 @@
-"""The documentation is run: every command of a `console` block, every Python block, every example."""
+"""Run the documentation: every command of a `console` block, every Python block, every example."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG = {
     "calibration.md",
     "extending.md",
     "hub.md",
-    "index.md",  # as the README
+    "index.md",  # like the README
     "own-data.md",
     "recipes.md",
     "sweeps.md",
@@ -47,7 +47,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def commands(page: Path) -> list[tuple[str, list[str]]]:
-    """Each command of a page's console blocks, with the lines that it is said to print."""
+    """Return each command of the console blocks of a page, with its documented output."""
     result: list[tuple[str, list[str]]] = []
     for block in blocks(page, "console"):
         for line in block.splitlines():
@@ -76,7 +76,7 @@ for arguments, shown in {commands}:
 
 
 def printed(lines: list[str], folder: Path, outputs: Path) -> list[list[str]]:
-    """What commands print, one after another in one process: starting another for each takes long."""
+    """Return the output of commands, which run in one process: starting one for each takes long."""
     programs = [shlex.split(line) for line in lines]
     assert all(program == "fencepost" for program, *_ in programs)
     commands = [(words[1:], str(outputs / f"{number}.txt")) for number, words in enumerate(programs)]
@@ -91,7 +91,7 @@ def printed(lines: list[str], folder: Path, outputs: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("page", RUN)
-def test_console_blocks_print_what_they_show(page, tmp_path, tmp_path_factory):
+def test_console_blocks_show_the_actual_output(page, tmp_path, tmp_path_factory):
     of_page = commands(page)
     if not of_page:
         return
@@ -102,7 +102,7 @@ def test_console_blocks_print_what_they_show(page, tmp_path, tmp_path_factory):
 
 
 def settings(part: type[BaseModel], prefix: str) -> Iterator[tuple[str, object, str | None]]:
-    """Every key of a part of the configuration, with its default and its description."""
+    """Yield every key of a part of the configuration, with its default and its description."""
     for name, field in part.model_fields.items():
         default = field.get_default(call_default_factory=True)
         if isinstance(default, BaseModel):
@@ -117,7 +117,7 @@ SETTING = re.compile(
 
 
 def expected_rows(part: BaseModel, prefix: str) -> dict[str, tuple[str, str]]:
-    """By key, the default and the description that the reference should have."""
+    """Return the default and the description that the reference should have, by key."""
     return {
         key: ("none" if default is None else f"`{json.dumps(default)}`".replace('"', ""), description or "")
         for key, default, description in settings(type(part), f"{prefix}.")
@@ -133,18 +133,18 @@ def documented_rows(section: str) -> dict[str, tuple[str, str]]:
 
 
 def sections() -> dict[str, str]:
-    """The sections of the settings reference by title."""
+    """Return the sections of the settings reference by title."""
     parts = re.split(r"^## (.*)$", settings_reference(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 @pytest.mark.parametrize("part", ["encoder", "training", "text"])
-def test_the_settings_reference_has_every_setting(part):
+def test_settings_reference_has_every_setting(part):
     assert documented_rows(sections()[part.title()]) == expected_rows(getattr(Config.compose(), part), part)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_settings_reference_has_every_setting_of_a_method(method):
+def test_settings_reference_has_every_setting_of_a_method(method):
     config = Config.compose(changes=[f"method.name={method}"])
     shared = documented_rows(sections()["Prediction"])
     assert shared == expected_rows(PredictSettings(), "predict")
@@ -157,7 +157,7 @@ def test_no_page_repeats_the_settings_reference(page):
     assert "| key | " not in page.read_text(encoding="utf-8")
 
 
-def test_links_to_the_settings_reference_lead_to_its_sections():
+def test_links_to_the_settings_reference_lead_to_sections():
     anchors = {re.sub("[^a-z -]", "", title.lower()).replace(" ", "-") for title in sections()}
     links = {link for page in PAGES for link in re.findall(r"settings\.md#([\w-]+)", page.read_text("utf-8"))}
     assert links <= anchors
@@ -165,7 +165,7 @@ def test_links_to_the_settings_reference_lead_to_its_sections():
 
 @pytest.mark.parametrize("page", RUN)
 def test_python_blocks_run(page, tmp_path):
-    """One after another in one process, each on its own: starting another for each takes long."""
+    """All run in one process, each in its own namespace: starting one for each takes long."""
     programs = blocks(page, "python")
     if programs:
         run_all = f"for block in {programs!r}: exec(block, {{'__name__': '__main__'}})"
@@ -209,11 +209,11 @@ OF_OTHERS = {  # options of other programs, and one that all have
 
 
 def _of_fencepost(page: Path) -> str:
-    """The page without the commands of the benchmarks, which have options of their own."""
+    """Return the page without the commands of the benchmarks, which have other options."""
     return re.sub(r"`python\s+-m\s+benchmarks[^`]*`", "", page.read_text(encoding="utf-8"))
 
 
-def test_every_option_that_the_pages_use_is_one():
+def test_pages_use_only_existing_options():
     named = {
         option for page in PAGES for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", _of_fencepost(page))
     }

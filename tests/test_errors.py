@@ -1,4 +1,4 @@
-"""Errors of other libraries in messages of ours: one bounded line, never the file they were raised for."""
+"""Descriptions of errors of other libraries: one bounded line without the content of files."""
 
 import errno
 import json
@@ -33,26 +33,26 @@ def _error_of(function, *arguments) -> Exception:
         (ValueError("\n"), "ValueError"),
     ],
 )
-def test_a_description_says_what_is_wrong(error: Exception, description: str) -> None:
+def test_describe_error_says_what_is_wrong(error: Exception, description: str) -> None:
     assert describe_error(error) == description
 
 
-def test_a_description_does_not_hold_the_file() -> None:
+def test_describe_error_does_not_quote_the_file() -> None:
     error = _error_of((SECRET.encode() + b"\xff").decode, "utf-8")
     assert "patient" in repr(error)
     assert "patient" not in describe_error(error)
 
 
 @given(st.text(), st.sampled_from([ValueError, KeyError, OSError, RuntimeError]))
-def test_a_description_is_one_bounded_line(text: str, kind: type[Exception]) -> None:
+def test_describe_error_returns_one_bounded_line(text: str, kind: type[Exception]) -> None:
     description = describe_error(kind(text * 100))
     assert 0 < len(description) <= 220
     assert len(description.splitlines()) == 1
 
 
-def test_a_quotation_is_bounded_in_length_and_depth() -> None:
+def test_quote_is_bounded_in_length_and_depth() -> None:
     bomb: list = ["x"]
-    for _ in range(60):  # as YAML's aliases make it: its plain `repr` would have 10**18 characters
+    for _ in range(60):  # like aliases of YAML: its plain `repr` would have 10**18 characters
         bomb = [bomb, bomb]
     assert len(quote(bomb)) < 1000
     assert len(quote(SECRET)) < 200
@@ -60,6 +60,6 @@ def test_a_quotation_is_bounded_in_length_and_depth() -> None:
     assert quote({"size": [1, 2]}) == "{'size': [1, 2]}"
 
 
-def test_what_is_short_stays() -> None:
+def test_shorten_changes_only_long_texts() -> None:
     assert shorten("abc", 3) == "abc"
     assert shorten("abcdef", 5) == "ab..."

@@ -1,4 +1,4 @@
-"""A few of the kills of `benchmarks/kills.py`, and what it takes for a difference."""
+"""A few of the kills of `benchmarks/kills.py`, and the differences that it detects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_killed_and_resumed_commands_give_the_same_results() -> None:
     assert process.returncode == 0
 
 
-def test_times_and_folders_are_ignored(tmp_path: Path) -> None:
+def test_comparison_ignores_times_and_folders(tmp_path: Path) -> None:
     for name, seconds in (("one", 1), ("other", 2)):
         (tmp_path / name / "tensorboard").mkdir(parents=True)
         (tmp_path / name / "tensorboard" / f"events.out.tfevents.{seconds}").write_text(name)
@@ -37,7 +37,7 @@ def test_times_and_folders_are_ignored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "metrics.json", "found.jsonl", ".fencepost-abc/x"])
-def test_everything_else_is(name: str, tmp_path: Path) -> None:
+def test_comparison_detects_other_differences(name: str, tmp_path: Path) -> None:
     for folder, text in (("one", "1"), ("other", "2")):
         (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / folder / name).write_text(text)

@@ -1,4 +1,4 @@
-"""Benchmarks of `combine`, `adapt` and `distil`, and of all: what they run, and what they make of it."""
+"""Benchmarks of `combine`, `adapt` and `distil`, and of all: their runs and summaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks import all as everything
 
 
 @pytest.mark.parametrize("script", [adapt, consensus, distil, everything])
-def test_without_corpora_they_are_skipped(
+def test_benchmarks_are_skipped_without_corpora(
     script: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(script, "corpora", lambda: None)
@@ -23,7 +23,7 @@ def test_without_corpora_they_are_skipped(
     assert json.loads(capsys.readouterr().out)["skipped"] == "no corpora"
 
 
-def test_runs_with_and_without_adaptation() -> None:
+def test_adapted_runs_differ_only_in_the_encoder() -> None:
     before, after = (adapt.make_task(encoder, 200, 3) for encoder in ("minilm", adapt.ADAPTED))
     assert {key: value for key, value in before.key.items() if key != "encoder"} == {
         key: value for key, value in after.key.items() if key != "encoder"
@@ -35,7 +35,7 @@ def test_runs_with_and_without_adaptation() -> None:
     assert "--sentences" not in everything.arguments
 
 
-def test_members_are_kept_for_the_combination(tmp_path: Path) -> None:
+def test_task_of_a_member_has_its_folder_and_settings(tmp_path: Path) -> None:
     arguments = argparse.Namespace(corpus="genia", epochs=8, folder=tmp_path)
     task = consensus.make_task(arguments, "diffusion", 2)
     assert task.arguments[-1] == str(consensus.get_folder(arguments, "diffusion", 2))
@@ -43,7 +43,7 @@ def test_members_are_kept_for_the_combination(tmp_path: Path) -> None:
     assert task.key["settings"][-1] == "training.epochs=8"
 
 
-def test_means_over_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_averaged_over_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last line of a seed counts, and lines of other corpora do not."""
     path = tmp_path / "consensus.jsonl"
     monkeypatch.setattr(consensus, "OUT", path)
@@ -59,14 +59,14 @@ def test_means_over_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert result["a"]["f1"]["mean"] == result["b"]["f1"]["mean"] == 0.7
 
 
-def test_students_need_their_teachers(tmp_path: Path) -> None:
+def test_students_have_the_expected_teachers(tmp_path: Path) -> None:
     task = distil.make_model_task(tmp_path, distil.BASELINE, 2)
     assert task.arguments[-1] == str(distil.get_folder(tmp_path, distil.BASELINE, 2))
     assert [len(distil.get_teachers(student)) for student in ("bge-3", "combination-6")] == [1, 4]
     assert not distil.is_trained(tmp_path, distil.BASELINE, 2)
 
 
-def test_after_the_deadline_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_work_starts_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 
     def work(item: int) -> int:
@@ -79,10 +79,10 @@ def test_after_the_deadline_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> N
     assert started == [1, 2]
 
 
-def test_everything_in_order_of_value(
+def test_commands_run_in_order_despite_failures_until_the_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One seed of each comes before further seeds; failures and the end of the budget do not stop it."""
+    """One seed of each comes before further seeds; the pages are made even after the deadline."""
     commands = list(everything.list_commands(tmp_path, 2, "abc"))
     more = ["2" in command for command in commands if command[0] == "benchmarks.consensus"]
     assert more == sorted(more)
@@ -106,7 +106,7 @@ def test_everything_in_order_of_value(
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("8h", 28800), ("1h30m", 5400), ("90m", 5400), ("1.5h", 5400)])
-def test_durations(text: str, seconds: int) -> None:
+def test_parses_durations(text: str, seconds: int) -> None:
     assert everything.parse_duration(text) == seconds
     with pytest.raises(argparse.ArgumentTypeError, match="not a duration"):
         everything.parse_duration(text[:-1])

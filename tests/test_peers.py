@@ -1,4 +1,4 @@
-"""The comparison with other tools: what they are given, how their output is scored, and the page."""
+"""The comparison with other tools: their data, the scores of their output, and the page."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_line(tool: str, f1: float, **others: Any) -> dict[str, Any]:
     return {**line, **others}
 
 
-def test_without_corpora_it_is_skipped(
+def test_comparison_is_skipped_without_corpora(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(peers, "corpora", lambda: None)
@@ -78,7 +78,7 @@ def test_outermost_names_are_kept() -> None:
     assert [one.span for one in keep_outermost_names(sentence).entities] == [(1, 4), (5, 6)]
 
 
-def test_outermost_entities_of_nested_ones() -> None:
+def test_outermost_entities_are_kept() -> None:
     entities = [Entity(0, 2, "a"), Entity(0, 5, "b"), Entity(4, 7, "a"), Entity(5, 6, "b"), Entity(8, 9, "a")]
     assert keep_outermost(entities) == [Entity(0, 5, "b"), Entity(5, 6, "b"), Entity(8, 9, "a")]
 
@@ -91,7 +91,7 @@ def test_flat_tools_get_flat_data(tmp_path: Path) -> None:
         assert len(json.loads(path.read_text())["entities"]) == count
 
 
-def test_spans_are_as_long_as_almost_all_training_entities() -> None:
+def test_longest_span_covers_almost_all_training_entities() -> None:
     sentences = [Sentence(["x"] * 9, [Entity(0, 2, "a")])] * 99 + [
         Sentence(["x"] * 9, [Entity(0, 9, "a")])
     ] * 3
@@ -100,7 +100,7 @@ def test_spans_are_as_long_as_almost_all_training_entities() -> None:
     assert "longest" not in peers.make_options(TOOLS["fencepost"], sentences)
 
 
-def test_predictions_with_equal_entities_and_scores_beyond_one(tmp_path: Path) -> None:
+def test_predictions_are_deduplicated_and_scores_are_at_most_1(tmp_path: Path) -> None:
     path = tmp_path / "predicted.jsonl"
     path.write_text('[[0, 1, "a", 1.0000002], [0, 1, "a", 0.4], [1, 2, "b", 0.5]]\n[]\n')
     first, second = peers.read_predictions(path, [Sentence(["x", "y"]), Sentence(["z"])])
@@ -119,7 +119,7 @@ def test_tags_become_entities_as_in_seqeval(tags: list[str]) -> None:
 
 
 @given(st.sets(st.integers(0, 9)), st.data())
-def test_entities_survive_tags(starts: set[int], data: st.DataObject) -> None:
+def test_entities_are_read_back_from_tags(starts: set[int], data: st.DataObject) -> None:
     ordered = [*sorted(starts), 10]
     entities = [
         (start, data.draw(st.integers(start + 1, following)), data.draw(st.sampled_from("ab")))
@@ -129,13 +129,13 @@ def test_entities_survive_tags(starts: set[int], data: st.DataObject) -> None:
     assert [entity[:3] for entity in join_tags(range(10), tags, [1.0] * 10)] == entities
 
 
-def test_seqeval_agrees_on_flat_entities() -> None:
+def test_seqeval_requires_exact_boundaries() -> None:
     gold = [Sentence(["x"] * 5, [Entity(0, 2, "a"), Entity(3, 4, "b")])]
     predicted = [Sentence(["x"] * 5, [Entity(0, 2, "a"), Entity(3, 5, "b")])]
     assert peers.score_with_seqeval(gold, predicted) == 0.5
 
 
-def test_the_page_names_what_others_do_better() -> None:
+def test_page_names_metrics_where_others_are_better() -> None:
     lines = [make_line("fencepost", 0.5), make_line("fencepost", 0.6), make_line("spancat", 0.7)]
     page = make_page(lines)
     assert "| Fencepost, boundary smoothing | 2 | 55.0 ± 7.1 | 55.0 ± 7.1 | 55.0 ± 7.1 |" in page
@@ -146,25 +146,25 @@ def test_the_page_names_what_others_do_better() -> None:
     assert "SpanMarker" in page.split("## Not measured here")[1].split("the script can run them")[0]
 
 
-def test_seqeval_is_compared_where_it_can_score() -> None:
+def test_seqeval_is_compared_only_if_it_has_scores() -> None:
     text = compare_seqeval([make_line("fencepost", 0.5), make_line("spancat", 0.5, seqeval_f1=0.48)])
     assert text is not None
     assert "2.00 points" in text
     assert compare_seqeval([make_line("fencepost", 0.5, seqeval_f1=None)]) is None
 
 
-def test_lines_are_counted_without_comments(tmp_path: Path) -> None:
+def test_count_lines_ignores_comments_and_docstrings(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text('"""Text."""\n\n# comment\ndef f(\n    x,\n):\n    """Text."""\n    return x\n')
     assert count_lines(path) == 2
 
 
-def test_the_page_is_that_of_the_results() -> None:
+def test_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == make_page(peers.read_lines(peers.RESULT_FILE))
 
 
-def test_token_classification_learns_its_sentences(tmp_path: Path) -> None:
-    """Words of several sub-words, of one and of none; the best epoch is kept."""
+def test_token_classification_predicts_its_training_entities(tmp_path: Path) -> None:
+    """The words have several sub-words, one or none."""
     from benchmarks.peers.workers import token_classification
 
     words = ["The", "University", "of", "Toronto", "\u200b", "met", "Ada", "Lovelace", "in", "London"]
@@ -192,7 +192,7 @@ def test_token_classification_learns_its_sentences(tmp_path: Path) -> None:
 def test_tools_are_trained_and_scored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On a corpus of a few sentences, through the command line; runs that have a line are not repeated."""
+    """The command line runs on a corpus of a few sentences; finished runs are not repeated."""
     data, out = tmp_path / "data", tmp_path / "peers.jsonl"
     encoder = save_bert(tmp_path / "encoder")
     (data / "wnut17").mkdir(parents=True)
@@ -219,7 +219,7 @@ def test_tools_are_trained_and_scored(
         assert line["prediction"]["cpu_seconds"] > 0
 
 
-def test_a_tool_that_fails_is_named(
+def test_failed_tool_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(peers, "get_python", lambda *_: sys.executable)

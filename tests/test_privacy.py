@@ -28,10 +28,10 @@ NETWORK_CALLS = "connect,sendto,sendmsg,sendmmsg"
 DATA = ("--train", "data.jsonl", "--dev", "data.jsonl")
 TINY = ("--encoder", "scratch", "--epochs", "1", "--set", "encoder.lstm.size=8", "--set", "method.size=8")
 EXPECTED = re.compile(r"\.(cache|config)/(matplotlib|fontconfig)/|\.ray/auth_token$")
-"""Matplotlib's list of this machine's fonts, and the token by which Ray's processes know each other."""
+"""Matplotlib's list of local fonts, and the token by which processes of Ray authenticate."""
 
 IDLE = 8
-"""Seconds that a loaded model is left alone; onnxruntime's collector was looked up within 6."""
+"""Seconds to wait with a loaded model; onnxruntime looked up its collector within 6."""
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def _check_traces(folder: Path, home: Path) -> None:
 
 
 def _leaves_the_machine(call: str) -> bool:
-    """Whether a system call is a look-up, or a connection to an address that is not loopback."""
+    """Return whether a system call is a look-up, or connects to an address that is not loopback."""
     if "sa_family=AF_INET" not in call:
         return False
     address = re.search(r'inet_addr\("([^"]+)"\)|inet_pton\(AF_INET6, "([^"]+)"', call)
@@ -103,7 +103,7 @@ def _leaves_the_machine(call: str) -> bool:
     return not loopback or "port=htons(53)" in call
 
 
-def test_a_look_up_and_a_foreign_connection_are_noticed() -> None:
+def test_detects_name_look_ups_and_external_connections() -> None:
     address = 'connect(7, {sa_family=AF_INET, sin_port=htons(%d), sin_addr=inet_addr("%s")}, 16) = 0'
     assert _leaves_the_machine(address % (53, "192.0.2.1"))
     assert _leaves_the_machine(address % (53, "127.0.0.53"))
@@ -113,7 +113,7 @@ def test_a_look_up_and_a_foreign_connection_are_noticed() -> None:
 
 
 def test_training_stays_on_the_machine(folder: Path) -> None:
-    """The fixture has checked it."""
+    """The fixture checks the training."""
     assert (folder / "model" / "report.html").is_file()
 
 
@@ -121,7 +121,7 @@ def test_prediction_stays_on_the_machine(tmp_path: Path, home: Path) -> None:
     _check(tmp_path, home, (*FENCEPOST, "predict", "Ada Lovelace was born in London."))
 
 
-def test_by_default_the_server_listens_on_the_machine_only(tmp_path: Path, home: Path) -> None:
+def test_serving_stays_on_the_machine(tmp_path: Path, home: Path) -> None:
     command = (*FENCEPOST, "serve", "--port", "0")
     with _start(
         tmp_path, home, command, stdout=subprocess.PIPE, start_new_session=True, preexec_fn=heed_ctrl_c
@@ -138,7 +138,7 @@ def test_by_default_the_server_listens_on_the_machine_only(tmp_path: Path, home:
 
 
 @pytest.mark.parametrize("variable", ["ORT_DISABLE_TELEMETRY", "RAY_USAGE_STATS_ENABLED"])
-def test_a_choice_of_the_user_stays(variable: str) -> None:
+def test_keeps_environment_variables_of_the_user(variable: str) -> None:
     code = f"import os, fencepost; print(os.environ[{variable!r}])"
     environment = {**os.environ, variable: "chosen"}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""What `import fencepost` offers."""
+"""The public names of `import fencepost`."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ NAMES = {
 }
 
 
-def test_dir_has_the_public_names_alone() -> None:
+def test_dir_has_only_public_names() -> None:
     assert set(dir(fencepost)) == NAMES == set(fencepost.__all__)
     assert all(getattr(fencepost, name) is not None for name in NAMES)
     with pytest.raises(AttributeError, match="has no attribute 'lode'"):
@@ -27,8 +27,8 @@ def test_dir_has_the_public_names_alone() -> None:
 
 
 @pytest.mark.slow
-def test_mypy_finds_the_types_from_anywhere(tmp_path: Path) -> None:
-    """The package has `py.typed`; `make lint` checks the same program where the source is."""
+def test_mypy_uses_the_types_of_the_package(tmp_path: Path) -> None:
+    """The package has `py.typed`; `make lint` checks the same program in the repository."""
     program = (Path(__file__).parents[1] / "tools" / "user_program.py").read_text(encoding="utf-8")
     (tmp_path / "program.py").write_text(f"{program}    ner.lode()\n", encoding="utf-8")
     ended = subprocess.run(
@@ -50,7 +50,7 @@ GOLD = [
 PREDICTED = [GOLD[0], GOLD[1].with_entities(())]
 
 
-def test_evaluate_takes_sentences_files_frames_and_recognisers(tmp_path: Path) -> None:
+def test_evaluate_accepts_sentences_files_frames_and_recognisers(tmp_path: Path) -> None:
     def score(gold, predicted, **options) -> float:
         return fencepost.evaluate(gold, predicted, **options).overall.f1
 
@@ -72,14 +72,14 @@ def test_evaluate_takes_sentences_files_frames_and_recognisers(tmp_path: Path) -
     assert expected.overall.counts != (0, 0, 0)
 
 
-def test_evaluate_says_what_it_cannot_take() -> None:
+def test_evaluate_refuses_other_data() -> None:
     with pytest.raises(UsageError, match=r"the gold data must be a file, sentences, .*, not int"):
         fencepost.evaluate(3, GOLD)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="the predicted data: number 1 is a str; sentences must be"):
         fencepost.evaluate(GOLD, [GOLD[0], "Rome"])  # type: ignore[list-item]
 
 
-def test_a_name_of_the_hub_is_fetched_and_a_path_is_not(monkeypatch, tmp_path: Path) -> None:
+def test_load_fetches_hub_names_but_not_paths(monkeypatch, tmp_path: Path) -> None:
     fetched = []
 
     def fetch(name, **_options):
@@ -97,7 +97,7 @@ def test_a_name_of_the_hub_is_fetched_and_a_path_is_not(monkeypatch, tmp_path: P
     assert fetched == ["owner/model"]
 
 
-def test_a_minimum_confidence_for_each_type() -> None:
+def test_min_confidence_can_be_set_per_type() -> None:
     text = "Ada met Bob in the long summer of the year in London"
     every = fencepost.Recogniser(Double(everything))(text)
     least = {"PER": 0.7, "LOC": 1.0}

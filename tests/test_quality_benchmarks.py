@@ -1,4 +1,4 @@
-"""What the benchmarks of quality compute from models and runs, and how runs are resumed."""
+"""Results of the benchmarks of quality, and how their runs are resumed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_scores_are_grouped_by_length():
     }
 
 
-def test_mean_and_deviation_are_of_each_number():
+def test_summarise_gives_mean_and_deviation_of_each_number():
     rows = [{"f1": 0.70, "ece": None, "by": {"3+": 0.5}}, {"f1": 0.72, "ece": 0.1, "by": {"3+": 0.5}}]
     summary = summarise(rows)
     assert summary == {
@@ -43,7 +43,7 @@ def test_mean_and_deviation_are_of_each_number():
     assert percent(summarise([0.7])) == "70.0"
 
 
-def test_draws_keep_the_order_and_depend_on_the_seed():
+def test_draw_keeps_the_order_and_depends_on_the_seed():
     sentences = [Sentence([str(index)]) for index in range(50)]
     numbers = [[int(one.words[0]) for one in draw(sentences, 20, seed)] for seed in (1, 1, 2)]
     assert numbers[0] == numbers[1] != numbers[2]
@@ -82,7 +82,7 @@ def test_finished_runs_are_not_repeated(tmp_path, capsys):
     assert len(out.read_text().splitlines()) == 3
 
 
-def test_a_run_with_other_settings_is_another_run(tmp_path):
+def test_run_with_other_settings_is_not_skipped(tmp_path):
     out = tmp_path / "runs.jsonl"
     run_tasks([task(1, tmp_path)], out, jobs=1)
     same = task(1, tmp_path)
@@ -91,7 +91,7 @@ def test_a_run_with_other_settings_is_another_run(tmp_path):
     assert (tmp_path / "runs").read_text() == "11"
 
 
-def test_runs_of_other_commits_count_on_request(tmp_path, monkeypatch):
+def test_since_reuses_runs_from_that_commit_on(tmp_path, monkeypatch):
     answers = {"rev-list": "new\nnewer\n", "rev-parse": "old\n"}
     monkeypatch.setattr(common, "_git", lambda command, *_: answers[command])
     out = tmp_path / "runs.jsonl"
@@ -108,7 +108,7 @@ def test_runs_of_other_commits_count_on_request(tmp_path, monkeypatch):
     assert (tmp_path / "runs").read_text() == "111"
 
 
-def test_the_version_changes_with_the_code_only(monkeypatch):
+def test_code_version_depends_on_uncommitted_changes(monkeypatch):
     answers = {"log": "abc\n", "diff": ""}
     monkeypatch.setattr(common, "_git", lambda command, *_: answers[command])
     assert common.code_version() == "abc"
@@ -126,7 +126,7 @@ def options(**changes: object) -> SimpleNamespace:
     return SimpleNamespace(**{"changes": [], "dev_share": None, "sentences": None, **changes})
 
 
-def test_all_goals_have_a_run():
+def test_every_goal_has_a_run_with_valid_settings():
     runs = {str(run): run for run in quality.ALL}
     assert len(runs) == len(quality.ALL)
     assert {name for name in runs if name.startswith("genia:")} == {
@@ -144,8 +144,8 @@ def test_all_goals_have_a_run():
         Config.compose(changes=[f"method.name={run.method}", *run.settings])
 
 
-def test_a_process_does_the_run_that_its_line_names(monkeypatch):
-    """The command of a run, parsed again, has the same key."""
+def test_arguments_of_a_run_are_parsed_to_the_same_key(monkeypatch):
+    """A process does exactly the run for which it was started."""
     arguments = options(changes=["training.epochs=1", "training.warmup=0.1"], dev_share=0.1, sentences=24)
     run = quality.Run("genia", "diffusion", "bge-small-en-v1.5")
     key = quality.key_of(run, 2, arguments)
@@ -181,6 +181,6 @@ def test_auto_is_compared_with_the_best_number_of_epochs():
     assert learning_curve.compare([])["best"] is None
 
 
-def test_epochs_that_are_refused_are_skipped():
+def test_is_accepted_checks_the_number_of_epochs():
     assert learning_curve.is_accepted("12")
     assert not learning_curve.is_accepted("many")

@@ -1,4 +1,4 @@
-"""The models that ship: their cards, folders and the script that makes them agree; how names are derived."""
+"""The shipped models: cards, folders and their script agree; how names are derived from mentions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_card_folder_and_script_agree(name) -> None:
     assert config.predict.threshold == result["threshold"]
 
 
-def test_names_marks_names_and_nothing_else() -> None:
+def test_model_names_predicts_only_names() -> None:
     document = fencepost.load()("Apple CEO Tim Cook met her at the school in Toronto's centre.")
     assert [(entity.text, entity.type) for entity in document] == [
         ("Apple", "organization"),
@@ -48,7 +48,7 @@ def test_names_marks_names_and_nothing_else() -> None:
     assert not fencepost.load()("She took the dog to the school. Best regards")
 
 
-def test_mentions_marks_pronouns_and_descriptions_too() -> None:
+def test_model_mentions_predicts_pronouns_and_descriptions() -> None:
     document = fencepost.load("mentions")("She saw the old house in London.")
     assert {"She", "London"} <= {entity.text for entity in document}
     assert any(entity.text.startswith("the old house") for entity in document)
@@ -109,12 +109,12 @@ def make_sentence(text: str, *mentions: tuple[int, int, str]) -> Sentence:
         ("a/DT glass/NN of/IN Chardonnay/NNP", [(3, 4, "plant")], ["Chardonnay object"]),
     ],
 )
-def test_names_of_mentions(text, mentions, names) -> None:
+def test_find_names_reduces_mentions_to_names(text, mentions, names) -> None:
     sentence = find_names(make_sentence(text, *mentions))
     assert [f"{sentence.phrase(e)} {e.type}" for e in sentence.entities] == names
 
 
-def test_guessed_tags_find_names_by_how_they_are_written() -> None:
+def test_guessed_tags_find_capitalised_names() -> None:
     sentence = Sentence(
         ["She", "met", "the", "Pope", "in", "Rome", "'s", "centre"],
         [Entity(0, 1, "person"), Entity(2, 4, "person"), Entity(5, 7, "place"), Entity(5, 8, "place")],
@@ -123,7 +123,7 @@ def test_guessed_tags_find_names_by_how_they_are_written() -> None:
     assert [converted.phrase(entity) for entity in converted.entities] == ["Pope", "Rome"]
 
 
-def test_types_of_tweets() -> None:
+def test_types_of_tweets_are_mapped() -> None:
     sentence = map_types(Sentence(["Sony", "x"], [Entity(0, 1, "corporation")]))
     assert [entity.type for entity in sentence.entities] == ["organization"]
     assert sentence.annotated_types == {"object", "organization", "person", "place"}
@@ -132,7 +132,7 @@ def test_types_of_tweets() -> None:
 # Changed texts
 
 
-def test_some_sentences_change_their_case() -> None:
+def test_vary_case_changes_a_share_of_the_sentences() -> None:
     sentences = [Sentence(["Ada", "left"], [Entity(0, 1, "person")]) for _ in range(1000)]
     words = [sentence.words for sentence in vary_case(sentences, 0.2, seed=1)]
     assert 150 < words.count(("ada", "left")) < 250
@@ -140,7 +140,7 @@ def test_some_sentences_change_their_case() -> None:
     assert words.count(("Ada", "left")) == 1000 - words.count(("ada", "left")) - words.count(("ADA", "LEFT"))
 
 
-def test_changes_keep_entities_and_lengths() -> None:
+def test_changes_of_texts_keep_entities_and_word_lengths() -> None:
     sentence = Sentence(["Somebody", "visited", "Copenhagen", "."] * 5, [Entity(2, 3, "place")])
     for variant in (misspell(sentence), change_words(sentence, str.upper)):
         assert variant.entities == sentence.entities
@@ -155,7 +155,7 @@ def test_changes_keep_entities_and_lengths() -> None:
 # The everyday texts
 
 
-def test_everyday_texts_are_consistent() -> None:
+def test_offsets_of_everyday_texts_match_their_names() -> None:
     rows = [json.loads(line) for line in TEXTS.read_text(encoding="utf-8").splitlines()]
     assert len(rows) == 60
     for row in rows:
@@ -163,9 +163,9 @@ def test_everyday_texts_are_consistent() -> None:
             assert row["text"][name["start"] : name["end"]] == name["text"]
 
 
-def test_everyday_scores() -> None:
+def test_everyday_scores_count_right_and_wrong_boundaries() -> None:
     class Double:
-        """Recognises the first expected name of each text, and its first letter."""
+        """Recogniser of the first expected name of each text, and of its first letter."""
 
         def __call__(self, text):
             row = next(row for row in rows if row["text"] == text)

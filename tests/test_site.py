@@ -40,14 +40,14 @@ def test_every_page_is_in_the_navigation():
     assert sorted(listed) == sorted([*OUTSIDE_PAGES, *(page.name for page in (ROOT / "docs").glob("*.md"))])
 
 
-def test_no_page_loads_anything_from_elsewhere(site):
+def test_pages_load_no_external_resources(site):
     for page in site.rglob("*.html"):
         html = page.read_text(encoding="utf-8")
         loaded = re.findall(r"<(?:script|img|iframe|link)\b[^>]*?(?:src|href)=\"?(https?:[^\s\">]+)", html)
         assert loaded == [], page
 
 
-def test_the_command_reference_has_every_command_and_option(site):
+def test_command_reference_has_every_command_and_option(site):
     html = (site / "commands.html").read_text(encoding="utf-8")
 
     def walk(command, path):
@@ -65,7 +65,7 @@ def test_the_command_reference_has_every_command_and_option(site):
                 assert f"<code>{option}</code>" in section, (path, option)
 
 
-def test_the_settings_page_has_the_generated_tables(site):
+def test_settings_page_has_the_generated_tables(site):
     html = (site / "settings.html").read_text(encoding="utf-8")
     assert "<!-- the settings -->" not in html
     for key in (
@@ -79,13 +79,13 @@ def test_the_settings_page_has_the_generated_tables(site):
         assert f"<code>{key}</code>" in html
 
 
-def test_the_deployment_page_quotes_the_files(site):
+def test_deployment_page_quotes_the_files(site):
     html = (site / "deploy.html").read_text(encoding="utf-8")
     for word in ("HEALTHCHECK", "DynamicUser", "readinessProbe"):
         assert word in html
 
 
-def test_the_python_reference_has_every_name_that_the_package_exports(site):
+def test_python_reference_has_every_exported_name(site):
     import fencepost
 
     html = (site / "api.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What `benchmarks.suggest` makes of its rounds, without training any."""
+"""Rounds of `benchmarks.suggest` and the comparison of their results, without training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def line(strategy: str, size: int, f1: float, seed: int = 1, corpus: str = "geni
     return {**key, "f1": f1, "words": 20 * size, "chosen": [1, 2], "next": following}
 
 
-def test_the_sentences_that_random_choice_would_need_are_counted(capsys):
+def test_compare_counts_sentences_needed_for_the_f1_of_random(capsys):
     lines = [
         line(START, 100, 0.4),
         *(line("random", size, f1) for size, f1 in ((200, 0.5), (300, 0.6))),
@@ -33,7 +33,7 @@ def test_the_sentences_that_random_choice_would_need_are_counted(capsys):
     assert "| 200       | 62.0" in capsys.readouterr().err
 
 
-def test_a_round_trains_on_what_the_round_before_has_chosen(tmp_path):
+def test_round_trains_on_the_sentences_chosen_before(tmp_path):
     arguments = argparse.Namespace(
         corpora=["genia"], seeds=2, strategies=["uncertainty", "random"], changes=["training.batch_size=8"],
         sizes=SIZES, random_sizes=[300, 400], reads=4000, pool=900, scored=50,

@@ -1,4 +1,4 @@
-"""The tables of the documentation that are made from results."""
+"""The tables of the documentation that are generated from results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGES = [page for page in tables.PAGES if tables.BLOCK.search(page.read_text(enc
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_tables_are_those_of_the_results(page: Path) -> None:
+def test_tables_are_up_to_date(page: Path) -> None:
     for block in tables.BLOCK.finditer(page.read_text(encoding="utf-8")):
         assert block[3] == tables.TABLES[block[1]]() + "\n", f"{page.name}: run python -m benchmarks.tables"
 
@@ -24,7 +24,7 @@ def test_every_table_is_in_a_page() -> None:
     assert names == tables.TABLES.keys()
 
 
-def test_an_old_table_is_replaced(
+def test_outdated_table_is_reported_and_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.md"
@@ -41,12 +41,12 @@ def test_an_old_table_is_replaced(
     assert page.read_text() == "before\n<!-- table: one -->\n| new |\n<!-- end of table -->\nafter\n"
 
 
-def test_of_one_seed_the_last_line_counts() -> None:
+def test_last_line_of_a_seed_counts() -> None:
     lines = [{"seed": 1, "f1": 1}, {"seed": 2, "f1": 2}, {"seed": 1, "f1": 3}]
     assert tables.group(lines, lambda _: "all") == {"all": [lines[2], lines[1]]}
 
 
-def test_the_readme_stays_short() -> None:
+def test_readme_has_at_most_120_lines() -> None:
     assert len((tables.ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 

@@ -1,4 +1,4 @@
-"""How PyTorch's threads wait: shortly, unless the user has chosen otherwise."""
+"""Spinning of PyTorch's threads: short, unless the user has chosen otherwise."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def spin_count(program: str, **variables: str) -> str:
-    """Return the number that OpenMP has read when PyTorch loads it, and says by itself."""
+    """Return the spin count that OpenMP itself reports when PyTorch loads it."""
     output = run(program, OMP_DISPLAY_ENV="verbose", **variables).stderr
     match = re.search(r"GOMP_SPINCOUNT = '(\w+)'", output)
     if match is None:
@@ -47,17 +47,17 @@ def spin_count(program: str, **variables: str) -> str:
         for name, program in IMPORTS.items()
     ],
 )
-def test_threads_wait_shortly(program: str) -> None:
+def test_threads_spin_shortly(program: str) -> None:
     assert spin_count(program) == "10000"
 
 
-def test_a_choice_of_the_user_stays() -> None:
+def test_keeps_wait_settings_of_the_user() -> None:
     program = IMPORTS["package"]
     assert spin_count(program, GOMP_SPINCOUNT="77") == "77"
     usual = spin_count("import torch", OMP_WAIT_POLICY="passive")
     assert spin_count(program, OMP_WAIT_POLICY="passive") == usual
 
 
-def test_it_is_set_before_pytorch_is_imported() -> None:
+def test_spin_count_is_set_before_pytorch_is_imported() -> None:
     program = "import os, sys, fencepost; print(os.environ['GOMP_SPINCOUNT'], 'torch' in sys.modules)"
     assert run(program).stdout == "10000 False\n"

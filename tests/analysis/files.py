@@ -20,7 +20,7 @@ KINDS = ("json", "csv", "png", "svg")
 
 @dataclass(frozen=True)
 class Written:
-    """The four files of an analysis: each is whole."""
+    """The four files of an analysis, each of which is complete."""
 
     content: dict[str, Any]
     rows: list[dict[str, str]]
@@ -43,7 +43,7 @@ def refuse(constant: str) -> None:
 
 
 def assert_drawn(path: Path) -> None:
-    """It opens, is large enough to be read, and has other colours than white, black and grey."""
+    """Assert that the picture opens, is large enough, and has colours."""
     with Image.open(path) as image:
         pixels = np.asarray(image.convert("RGB")).astype(int)
     height, width, _ = pixels.shape
@@ -72,7 +72,7 @@ def ticks_of(axis: Axes) -> list[str]:
 
 
 def assert_integer_ticks(axis: Axis) -> None:
-    """All ticks that are visible are at integers, and there is at least one."""
+    """Assert that all visible ticks are at integers, and that there is at least one."""
     low, high = axis.get_view_interval()
     ticks = [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
     assert ticks
@@ -80,7 +80,7 @@ def assert_integer_ticks(axis: Axis) -> None:
 
 
 def assert_labelled(figure: Figure) -> None:
-    """Each panel says what its axes are; where panels share a y axis, the first says it."""
+    """Assert that the axes of each panel are labelled; a shared y axis is labelled once."""
     for number, axis in enumerate(figure.axes):
         assert axis.get_xlabel() or all(ticks_of(axis))
         shared = number and axis.get_shared_y_axes().joined(axis, figure.axes[0])
@@ -88,7 +88,7 @@ def assert_labelled(figure: Figure) -> None:
 
 
 def bars_of(axis: Axes) -> dict[str, list[float]]:
-    """Heights by the label of the series."""
+    """Return heights by the label of the series."""
     return {
         str(container.get_label()): [patch.get_height() for patch in container.patches]
         for container in axis.containers

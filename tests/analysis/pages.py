@@ -1,4 +1,4 @@
-"""Reading a report back: whether it is well formed, and what stands in it."""
+"""Read a report back: check that it is well formed, and return its content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ VOID = {"meta", "input", "br"}
 
 
 class Page(HTMLParser):
-    """The elements and the text of a page; refuses one whose tags do not match."""
+    """Elements and text of a page; fails if tags do not match."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -53,7 +53,7 @@ class Page(HTMLParser):
 
 
 def rows(html: str) -> list[list[str]]:
-    """The cells of all rows of all tables, as text."""
+    """Return the cells of all rows of all tables, as text."""
     lines = []
     for row in re.findall(r"<tr.*?</tr>", html, re.DOTALL):
         cells = re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)

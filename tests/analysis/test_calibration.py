@@ -12,7 +12,7 @@ SURE = reliability([0.95, 0.92, 0.35, 0.31], [True, False, False, True])
 SILENT = reliability([], [])
 
 
-def test_by_hand() -> None:
+def test_calibration_analysis_equals_the_values_by_hand() -> None:
     result = analyze_calibration({"a_$x$": SURE, "silent": SILENT}, {"data": "d"})
     of_model = result.content["models"]["a_$x$"]
     # two bins of two: confidences 0.935 and 0.33, half of each right
@@ -33,7 +33,7 @@ def test_by_hand() -> None:
     assert result.summary.rows[1] == ("silent", 0, None, None)
 
 
-def test_the_figure_has_what_the_bins_have() -> None:
+def test_figure_shows_the_bins() -> None:
     figure = analyze_calibration({"a_$x$": SURE, "silent": SILENT}, {}).figure
     assert_labelled(figure)
     first, second = figure.axes
@@ -48,12 +48,12 @@ def test_the_figure_has_what_the_bins_have() -> None:
     assert first.get_ylim() == second.get_ylim()
 
 
-def test_few_of_many_are_not_none_of_them() -> None:
+def test_small_shares_are_shown_as_below_1_percent() -> None:
     many = reliability([0.95] * 1000 + [0.15], [True] * 1001)
     texts = [text.get_text() for text in analyze_calibration({"a": many}, {}).figure.axes[0].texts]
     assert texts == ["<1", "100"]
 
 
-def test_without_any_prediction_there_is_nothing_to_show() -> None:
+def test_refuses_models_without_predictions() -> None:
     with pytest.raises(UsageError, match="no model predicts any entities"):
         analyze_calibration({"a": SILENT, "b": SILENT}, {})

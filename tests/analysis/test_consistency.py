@@ -1,4 +1,4 @@
-"""Annotations that contradict each other: hand-worked cases, and phrases by brute force."""
+"""Annotations that contradict each other: examples by hand, and phrases compared with a simple loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.strategies import odd_sentences
 
 
 def annotate(text: str, **more: object) -> Sentence:
-    """A sentence of which `[PER:Ada Lovelace]` is an entity; entities do not nest."""
+    """Return a sentence in which `[PER:Ada Lovelace]` is an entity; entities do not nest."""
     words: list[str] = []
     entities = []
     for token in text.split():
@@ -42,7 +42,7 @@ def find(check: str, *texts: str) -> list[Inconsistency]:
         ("punctuation", "met [PER:Ada] .", "met [PER:Ada .]", "Ada ."),
     ],
 )
-def test_words_at_the_edges_of_entities(check, common, rare, suspect):
+def test_reports_inconsistent_words_at_boundaries(check, common, rare, suspect):
     [one] = find(check, common, rare, common.replace("Ada", "Eve").replace("Club", "Guild"))
     assert sorted(one.counts.values()) == [1, 2]
     [place] = one.suspects
@@ -52,7 +52,7 @@ def test_words_at_the_edges_of_entities(check, common, rare, suspect):
     assert one.to_dict([annotate(common), sentence])["suspects"][0]["text"] == suspect
 
 
-def test_a_boundary_inside_a_larger_entity_is_other_context():
+def test_boundary_inside_a_larger_entity_is_not_compared():
     nested = Sentence(["the", "York", "Museum"], [Entity(0, 3, "ORG"), Entity(1, 2, "LOC")])
     assert not [
         one
@@ -61,20 +61,20 @@ def test_a_boundary_inside_a_larger_entity_is_other_context():
     ]
 
 
-def test_a_verb_is_not_a_possessive():
+def test_verb_is_not_a_possessive():
     tagged = annotate("[PER:It] 's late", pos=["PRP", "VBZ", "JJ"])
     other = annotate("[PER:Ada 's] house")
     assert [one.check for one in find_inconsistencies([tagged, other])] == []
 
 
-def test_the_same_words_with_two_types():
+def test_reports_equal_words_with_two_types():
     [one] = find("type", "in [LOC:Jordan] today", "[PER:jordan] sleeps", "to [LOC:JORDAN]")
     assert one.subject == "jordan"
     assert one.counts == {"LOC": 2, "PER": 1}
     assert [(place.sentence, place.type) for place in one.suspects] == [(1, "PER")]
 
 
-def test_words_that_are_nearly_always_annotated():
+def test_reports_words_that_are_nearly_always_annotated():
     texts = ["[LOC:Rome] sleeps", "to [LOC:Rome]", "[LOC:Rome] again", "in Rome now"]
     [one] = find("annotated or not", *texts)
     assert one.counts == {"annotated": 3, "not annotated": 1}
@@ -85,7 +85,7 @@ def test_words_that_are_nearly_always_annotated():
     assert not find("annotated or not", *texts[:3], "in [ORG:Rome FC]")  # part of another entity
 
 
-def test_plurals():
+def test_reports_inconsistent_plurals():
     [one] = find("plural", "a [CELL:T cell]", "two T cells", "the [CELL:T cell]")
     assert one.subject == "t cell"
     assert one.counts == {"CELL": 2, "not annotated": 1}
@@ -95,7 +95,7 @@ def test_plurals():
     assert other.counts == {"A": 2, "B": 1}
 
 
-def test_words_that_are_cut():
+def test_reports_boundaries_inside_words():
     sentence = Sentence(["IL2", "R", "gene"], [Entity(0, 1, "protein")], space_after=[False, True, True])
     [one] = find_inconsistencies([sentence, annotate("[protein:IL3] here")])
     assert (one.check, one.counts) == ("cut word", {"whole words": 1, "cut words": 1})
@@ -103,14 +103,14 @@ def test_words_that_are_cut():
     assert not find_inconsistencies([whole])
 
 
-def test_duplicates_that_differ():
+def test_reports_duplicates_that_differ():
     inconsistencies = find("duplicate", "[PER:Ada] met Eve", "[PER:Ada] met Eve", "[PER:Ada] met [PER:Eve]")
     assert [place.sentence for place in inconsistencies[0].suspects] == [2]
     assert sorted(inconsistencies[0].counts.values()) == [1, 2]
     assert not find("duplicate", "[PER:Ada] met Eve", "[PER:Ada] met Eve")
 
 
-def test_counts_of_checks():
+def test_counts_cases_by_check():
     inconsistencies = find_inconsistencies([annotate("[A:x y]"), annotate("[B:x y]"), annotate("[A:X y]")])
     counts = count_checks(inconsistencies)
     assert counts["type"] == (1, 1)
@@ -119,7 +119,7 @@ def test_counts_of_checks():
 
 
 @given(st.lists(odd_sentences(), max_size=4))
-def test_any_sentences_have_suspects_that_are_in_them(corpus):
+def test_suspects_are_spans_of_their_sentence(corpus):
     for one in find_inconsistencies(corpus):
         assert len(one.counts) > 1
         assert one.suspects
@@ -128,7 +128,7 @@ def test_any_sentences_have_suspects_that_are_in_them(corpus):
 
 
 @given(st.lists(st.lists(st.sampled_from("abA"), max_size=6), max_size=5), st.data())
-def test_phrases_are_counted_as_by_brute_force(words, data):
+def test_phrase_counts_equal_a_simple_loop(words, data):
     corpus = []
     for one in words:
         spans = [(i, j) for i in range(len(one)) for j in range(i + 1, len(one) + 1)]
@@ -150,7 +150,7 @@ def test_phrases_are_counted_as_by_brute_force(words, data):
             assert (same, same + other) == (annotated[phrase] - 1, every[phrase] - 1)
 
 
-def test_an_index_finds_overlapping_phrases():
+def test_phrase_index_finds_overlapping_phrases():
     index = PhraseIndex([("a",), ("a", "b"), ("b", "a")])
     assert list(index.find(Sentence(["A", "b", "a"]))) == [
         (0, ("a",)), (0, ("a", "b")), (1, ("b", "a")), (2, ("a",))

@@ -23,7 +23,7 @@ RUNS = {
 }
 
 
-def test_by_hand() -> None:
+def test_curves_equal_the_values_by_hand() -> None:
     result = analyze_curves(RUNS, {"folders": {"one": "a"}})
     assert result.content["folders"] == {"one": "a"}
     names = ("epoch", "train_loss", "dev_loss", "dev_precision", "dev_recall", "dev_f1", "dev_ece")
@@ -32,11 +32,11 @@ def test_by_hand() -> None:
     assert result.content["runs"]["one"][1] == dict(zip(names, result.table.rows[1][1:], strict=True))
     assert len(result.table.rows) == 5
     assert result.summary is not None
-    # of epochs that are as good, the first is kept
+    # the first of equally good epochs is kept
     assert result.summary.rows == [("one", 4, "60.0", 2, 2.0, 2), ("_two", 1, "20.0", 1, 4.0, 1)]
 
 
-def test_the_figure_has_the_same_numbers() -> None:
+def test_figure_shows_the_numbers() -> None:
     figure = analyze_curves(RUNS, {}).figure
     assert_labelled(figure)
     losses, scores = figure.axes
@@ -53,7 +53,7 @@ def test_the_figure_has_the_same_numbers() -> None:
     assert_integer_ticks(scores.xaxis)
 
 
-def test_a_run_without_development_data_has_its_training_loss() -> None:
+def test_run_without_development_data_has_its_training_loss() -> None:
     result = analyze_curves({"a": [Epoch(1, 3.0), Epoch(2, 2.0)]}, {})
     assert lines_of(result.figure.axes[0])["a, training"] == ([1, 2], [3.0, 2.0])
     assert result.summary is not None
@@ -64,8 +64,8 @@ def record(**values: Any) -> str:
     return json.dumps(values)
 
 
-def test_records_become_epochs(tmp_path: Path) -> None:
-    """A training loss is the mean over the steps since the record before; what is no record is left out."""
+def test_reads_epochs_from_records(tmp_path: Path) -> None:
+    """The training loss is the mean over the steps since the last record; other lines are ignored."""
     scores = {"dev_precision": 0.5, "dev_recall": 0.25, "dev_f1": 0.4, "dev_ece": 0.1}
     lines = [
         record(step=10, epoch=0.5, loss=4.0),

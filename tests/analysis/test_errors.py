@@ -22,7 +22,7 @@ ONE = classify_errors(GOLD, GUESSED)
 PERFECT = classify_errors(GOLD, GOLD)
 
 
-def test_counts_shares_and_examples() -> None:
+def test_error_analysis_has_counts_shares_and_examples() -> None:
     result = analyze_errors({"one": ONE, "perfect": PERFECT}, GOLD, {"data": "d"}, examples=1)
     content = result.content["models"]["one"]
     assert content["mistakes"] == 5
@@ -52,7 +52,7 @@ def test_counts_shares_and_examples() -> None:
     assert all(of["share"] == 0 for of in flawless["kinds"].values())
 
 
-def test_each_error_is_a_row() -> None:
+def test_each_error_is_a_table_row() -> None:
     table = analyze_errors({"one": ONE}, GOLD, {}).table
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert len(rows) == len(ONE)
@@ -79,7 +79,7 @@ def test_each_error_is_a_row() -> None:
     assert "'=A" in table.to_csv()
 
 
-def test_the_summary_has_groups_and_their_kinds() -> None:
+def test_summary_has_groups_and_their_kinds() -> None:
     summary = analyze_errors({"one": ONE}, GOLD, {}).summary
     assert summary is not None
     names = [row[1] for row in summary.rows]
@@ -88,7 +88,7 @@ def test_the_summary_has_groups_and_their_kinds() -> None:
     assert summary.rows[0] == ("one", "boundary", 1, "20.0", f"{100 * ONE.compute_f1_without('end'):.1f}")
 
 
-def test_the_figure_has_the_counts() -> None:
+def test_figure_shows_the_counts() -> None:
     result = analyze_errors({"one": ONE, "perfect": PERFECT}, GOLD, {})
     assert_labelled(result.figure)
     kinds, shifts = result.figure.axes
@@ -103,7 +103,7 @@ def test_the_figure_has_the_counts() -> None:
     assert legend_of(analyze_errors({"one": ONE}, GOLD, {}).figure.axes[1]) == ["start", "end"]
 
 
-def test_lines_between_groups_are_where_groups_end() -> None:
+def test_figure_separates_groups_with_lines() -> None:
     axis = analyze_errors({"one": ONE}, GOLD, {}).figure.axes[0]
     places = [line.get_xdata()[0] for line in axis.lines]  # type: ignore[index]
     ends, place = [], -0.5
@@ -114,7 +114,7 @@ def test_lines_between_groups_are_where_groups_end() -> None:
     assert {2.5, 3.5, 4.5, 7.5} <= set(places)
 
 
-def test_boundaries_that_are_far_off_are_one_bar() -> None:
+def test_large_shifts_share_a_bar() -> None:
     long = [Sentence(WORDS * 3, [Entity(6, 12, "A")])]
     far = classify_errors(long, [Sentence(WORDS * 3, [Entity(0, 18, "A")])])
     bars = bars_of(analyze_errors({"a": far}, long, {}).figure.axes[1])
@@ -122,7 +122,7 @@ def test_boundaries_that_are_far_off_are_one_bar() -> None:
     assert bars["end"] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
 
 
-def test_the_most_confident_errors_are_the_examples() -> None:
+def test_examples_are_the_most_confident_errors() -> None:
     gold = [Sentence(WORDS)] * 3
     guessed = [Sentence(WORDS, [Entity(0, 1, "A", score)]) for score in (0.2, 0.9, 0.5)]
     examples = analyze_errors({"a": classify_errors(gold, guessed)}, gold, {}, examples=2).content["models"][
@@ -135,7 +135,7 @@ def test_the_most_confident_errors_are_the_examples() -> None:
     assert set(map(len, none.values())) == {0}
 
 
-def test_the_context_of_an_error_in_a_long_sentence() -> None:
+def test_context_of_an_error_is_shortened() -> None:
     sentence = Sentence([str(number) for number in range(100)], [Entity(50, 52, "A")])
     [one] = classify_errors([sentence], [sentence.with_entities([])]).all
     assert get_context(sentence, one, words=2) == "... 48 49 50 51 52 53 ..."

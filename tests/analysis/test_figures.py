@@ -57,19 +57,19 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("who", SEEN_BY)
-def test_colours_can_be_distinguished_by_all(who: str) -> None:
+def test_colours_differ_with_any_colour_vision(who: str) -> None:
     colours = [lab(np.clip(np.array(SEEN_BY[who]) @ linear(colour), 0, 1)) for colour in COLOURS]
     for one, other in combinations(range(len(COLOURS)), 2):
         assert np.linalg.norm(colours[one] - colours[other]) > 15, (COLOURS[one], COLOURS[other])
 
 
-def test_colours_can_be_seen_on_white() -> None:
+def test_colours_have_enough_contrast_on_white() -> None:
     for colour in COLOURS:
         luminance = TO_XYZ[1] @ linear(colour)
         assert 1.05 / (luminance + 0.05) > 2
 
 
-def test_looks_differ_in_more_than_colour() -> None:
+def test_styles_differ_in_more_than_colour() -> None:
     some = [get_style(number) for number in range(len(COLOURS) * len(LINES))]
     assert len({(one["color"], one["linestyle"]) for one in some}) == len(some)
     assert len({one["marker"] for one in some[: len(COLOURS)]}) == len(COLOURS) == len(MARKERS)
@@ -87,7 +87,7 @@ def test_panels_are_in_rows(count: int, columns: int, shape: tuple[int, int]) ->
     assert (grid.nrows, grid.ncols) == shape
 
 
-def test_bars_are_beside_each_other_with_their_values() -> None:
+def test_bars_are_side_by_side_with_their_values() -> None:
     _, [axis] = make_panels(1)
     draw_bars(axis, {"a_$b$": [1.0, 2.0], "_c": [3.0, 4.0]}, ["x$1$", "y"], "{:.2f}")
     add_legend(axis)
@@ -123,7 +123,7 @@ def test_logarithmic_counts_have_integer_ticks(heights: list[float]) -> None:
     assert not any(label.get_text() for label in axis.get_yticklabels(minor=True))
 
 
-def test_a_single_epoch_has_one_integer_tick() -> None:
+def test_single_epoch_has_integer_ticks() -> None:
     _, [axis] = make_panels(1)
     axis.plot([1], [0.5])
     use_int_ticks(axis.xaxis)
@@ -132,7 +132,7 @@ def test_a_single_epoch_has_one_integer_tick() -> None:
 
 @settings(max_examples=60)
 @given(st.text(max_size=200) | st.text("$\\_{}^", max_size=80))
-def test_no_text_is_taken_for_a_formula(text: str) -> None:
+def test_labels_are_never_formulas(text: str) -> None:
     label = to_label(text)
     back, is_formula = Text()._preprocess_math(label)  # type: ignore[attr-defined]
     assert is_formula is False
@@ -152,7 +152,7 @@ def test_long_names_keep_both_ends() -> None:
     assert to_label("a\nb\x1b[31m\ud800") == "a?b?[31m?"
 
 
-def test_long_names_take_several_lines_above_a_panel() -> None:
+def test_long_headings_are_wrapped() -> None:
     _, [axis] = make_panels(1)
     set_heading(axis, "$" * 59, ": more")
     back, is_formula = axis.title._preprocess_math(axis.get_title())

@@ -1,4 +1,4 @@
-"""The loss along a direction: against plain loops, and a model that is afterwards what it was before."""
+"""The loss along a direction, compared with simple loops; the model must not change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ State = dict[str, torch.Tensor]
 
 @pytest.fixture(params=models.METHODS, scope="module")
 def model(request: pytest.FixtureRequest) -> Model:
-    """With dropout, so that it would be seen if it were on."""
+    """Model with dropout, so that a test fails if it is on."""
     return models.random_model(request.param, method={"dropout": 0.4})
 
 
@@ -41,13 +41,13 @@ def assert_untouched(model: Model, before: State) -> None:
     after = model.state_dict()
     assert after.keys() == before.keys()
     for name, tensor in before.items():
-        assert tensor.numpy().tobytes() == after[name].numpy().tobytes(), name  # also -0.0, also NaN
+        assert tensor.numpy().tobytes() == after[name].numpy().tobytes(), name  # including -0.0 and NaN
 
 
-# Of each method
+# Each method
 
 
-def test_at_0_it_is_the_loss_of_the_model_which_stays_what_it_is(model: Model) -> None:
+def test_loss_at_0_is_that_of_the_unchanged_model(model: Model) -> None:
     before = state(model)
     losses = compute_losses(model, DATA, PLACES)
     assert_untouched(model, before)
@@ -56,12 +56,12 @@ def test_at_0_it_is_the_loss_of_the_model_which_stays_what_it_is(model: Model) -
     for name, sentences in DATA.items():
         assert len(losses[name]) == len(PLACES)
         assert losses[name][2] == pytest.approx(loss_of(model, sentences), rel=1e-5)
-        assert len(set(losses[name])) == len(PLACES)  # or nothing has moved
+        assert len(set(losses[name])) == len(PLACES)  # otherwise nothing has moved
         assert np.isfinite(losses[name]).all()
 
 
-def test_the_same_seed_gives_the_same_curve(model: Model) -> None:
-    """Whatever state the caller's chance is in, and in training mode too."""
+def test_same_seed_gives_the_same_curve(model: Model) -> None:
+    """The global random state and the training mode have no effect."""
     torch.manual_seed(1)
     once = compute_losses(model, DATA, PLACES, seed=3)
     torch.manual_seed(2)
@@ -73,10 +73,10 @@ def test_the_same_seed_gives_the_same_curve(model: Model) -> None:
         model.eval()
     other = compute_losses(model, DATA, PLACES, seed=4)
     assert other["train"][0] != once["train"][0]
-    assert other["train"][2] == once["train"][2]  # where the model stands there is no chance
+    assert other["train"][2] == once["train"][2]  # at the model itself, the seed has no effect
 
 
-def test_a_place_does_not_depend_on_those_before_it(model: Model) -> None:
+def test_loss_at_a_point_does_not_depend_on_other_points(model: Model) -> None:
     whole = compute_losses(model, DATA, PLACES)
     alone = compute_losses(model, {"dev": DATA["dev"]}, [0.25])
     assert alone["dev"] == [whole["dev"][3]]
@@ -85,11 +85,11 @@ def test_a_place_does_not_depend_on_those_before_it(model: Model) -> None:
     assert twice["dev"][2] == twice["dev"][3]
 
 
-# Of one
+# One method
 
 
 def seen_at(model: Model, places: list[float], monkeypatch: pytest.MonkeyPatch) -> list[list[torch.Tensor]]:
-    """The weights that the loss is computed with, at each place."""
+    """Return the weights with which the loss is computed at each point."""
     weights = []
     forward = Model.forward
 
@@ -105,7 +105,7 @@ def seen_at(model: Model, places: list[float], monkeypatch: pytest.MonkeyPatch) 
     return weights
 
 
-def test_the_direction_has_the_norm_of_each_weight(plain: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_direction_has_the_norm_of_each_weight(plain: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     own = [weight.detach().clone() for weight in plain.parameters()]
     back, half, here, forth = seen_at(plain, [-1.0, 0.5, 0.0, 1.0], monkeypatch)
     angles = []
@@ -119,10 +119,10 @@ def test_the_direction_has_the_norm_of_each_weight(plain: Model, monkeypatch: py
             angles.append((forwards.flatten() @ weight.flatten() / weight.norm() ** 2).item())
             numbers = forwards.flatten() / forwards.std()
             assert abs(numbers.mean().item()) < 4 / len(numbers) ** 0.5
-    assert max(map(abs, angles)) < 0.5  # chance has no direction
+    assert max(map(abs, angles)) < 0.5  # the direction is random
 
 
-def test_a_weight_that_is_0_stays_0(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zero_weights_stay_0(monkeypatch: pytest.MonkeyPatch) -> None:
     model = models.random_model("boundary-smoothing")
     with torch.no_grad():
         [*_, last] = model.parameters()
@@ -131,15 +131,15 @@ def test_a_weight_that_is_0_stays_0(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not moved[-1].any()
 
 
-def test_numbers_against_a_plain_loop(plain: Model) -> None:
-    """Sentence by sentence, since this method's loss is a mean over sentences."""
+def test_losses_equal_a_simple_loop(plain: Model) -> None:
+    """The loop goes sentence by sentence, since the loss of this method is a mean over sentences."""
     before = state(plain)
     generator = torch.Generator().manual_seed(7)
     direction = []
     for name, weight in plain.named_parameters():
         step = torch.randn(weight.shape, generator=generator)
         if name in ("encoder.embedder.words.weight", "encoder.embedder.characters.embedding.weight"):
-            step[0] = 0  # padding, or a loss would depend on what a sentence is batched with
+            step[0] = 0  # padding; otherwise a loss would depend on the batch
         direction.append(step / step.norm() * weight.norm())
     expected = []
     for place in PLACES:
@@ -156,9 +156,7 @@ def test_numbers_against_a_plain_loop(plain: Model) -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("training", [False, True])
-def test_whatever_happens_the_model_is_left_as_it_was(
-    plain: Model, error: type[BaseException], training: bool
-) -> None:
+def test_errors_leave_the_model_unchanged(plain: Model, error: type[BaseException], training: bool) -> None:
     before = state(plain)
     plain.train(training)
     chance = torch.random.get_rng_state()
@@ -181,7 +179,7 @@ def test_whatever_happens_the_model_is_left_as_it_was(
     assert torch.equal(torch.random.get_rng_state(), chance)
 
 
-def test_parts_that_were_in_another_mode_are_so_again(plain: Model) -> None:
+def test_mode_of_each_module_is_restored(plain: Model) -> None:
     plain.train()
     plain.encoder.eval()
     try:
@@ -192,7 +190,7 @@ def test_parts_that_were_in_another_mode_are_so_again(plain: Model) -> None:
         plain.eval()
 
 
-def test_the_caller_keeps_its_chance_and_its_gradients(model: Model) -> None:
+def test_global_random_state_and_gradients_are_unchanged(model: Model) -> None:
     chance = torch.random.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
     compute_losses(model, DATA, [0.5])
     assert torch.equal(torch.random.get_rng_state(), chance[0])
@@ -202,19 +200,19 @@ def test_the_caller_keeps_its_chance_and_its_gradients(model: Model) -> None:
     assert all(weight.requires_grad and weight.grad is None for weight in model.parameters())
 
 
-def test_progress_is_reported_once_a_place(plain: Model) -> None:
+def test_progress_is_reported_once_per_point(plain: Model) -> None:
     calls: list[int] = []
     compute_losses(plain, DATA, PLACES, advance=lambda: calls.append(1))
     assert len(calls) == len(PLACES)
 
 
 @pytest.mark.parametrize("sentences", [[], [Sentence([])]])
-def test_without_sentences_there_is_no_loss(plain: Model, sentences: list[Sentence]) -> None:
+def test_refuses_data_without_sentences(plain: Model, sentences: list[Sentence]) -> None:
     with pytest.raises(UsageError, match="no sentences to compute a loss on"):
         compute_losses(plain, {"train": models.NESTED, "dev": sentences}, PLACES)
 
 
-def test_without_entities_and_with_types_that_are_not_known_there_is_one(model: Model) -> None:
+def test_loss_without_entities_is_finite(model: Model) -> None:
     some = [Sentence(["Ada", "met", "nobody"])]
     assert np.isfinite(compute_losses(model, {"a": some}, PLACES)["a"]).all()
 
@@ -223,7 +221,7 @@ def test_without_entities_and_with_types_that_are_not_known_there_is_one(model: 
 
 
 @pytest.mark.parametrize("count", [3, 5, 51, 101, 7, 23])
-def test_points_are_even_and_one_of_them_is_the_model(count: int) -> None:
+def test_points_are_evenly_spaced_and_include_0(count: int) -> None:
     points = make_points(count)
     assert points == pytest.approx(np.linspace(-1, 1, count).tolist())
     assert (points[0], points[count // 2], points[-1]) == (-1.0, 0.0, 1.0)
@@ -231,7 +229,7 @@ def test_points_are_even_and_one_of_them_is_the_model(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4, 50, -3])
-def test_points_are_odd(count: int) -> None:
+def test_refuses_even_or_too_few_points(count: int) -> None:
     with pytest.raises(UsageError, match="must be odd and at least 3"):
         make_points(count)
 
@@ -242,7 +240,7 @@ LOSSES: dict[str, Losses] = {
 }
 
 
-def test_table_and_summary() -> None:
+def test_table_and_summary_equal_the_values_by_hand() -> None:
     result = analyze_landscape(LOSSES, PLACES, {"seed": 1})
     assert result.content == {"seed": 1, "points": PLACES, "models": LOSSES}
     assert len(result.table.rows) == 20
@@ -253,7 +251,7 @@ def test_table_and_summary() -> None:
     assert result.summary.rows[2] == ("b", "train", 1.0, None, 0.0, 0.0)
 
 
-def test_the_figure_has_the_same_numbers() -> None:
+def test_figure_shows_the_numbers() -> None:
     figure = analyze_landscape(LOSSES, PLACES, {}).figure
     assert_labelled(figure)
     first, second = figure.axes

@@ -21,7 +21,7 @@ def evaluated(*spans: tuple[int, int]) -> Evaluation:
 ONE, OTHER = evaluated((0, 1), (4, 7), (0, 12), (0, 11)), evaluated((0, 1), (2, 3), (4, 6))
 
 
-def test_numbers_are_those_of_evaluate() -> None:
+def test_numbers_equal_those_of_evaluate() -> None:
     analysis = analyze_lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {"data": "d"})
     for name, result in (("one", ONE), ("other", OTHER)):
         expected = result.to_dict()["by_length"]
@@ -43,7 +43,7 @@ def test_numbers_are_those_of_evaluate() -> None:
     ]
 
 
-def test_the_figure_has_groups_and_marks_lengths_that_training_does_not_enumerate() -> None:
+def test_figure_has_groups_and_marks_lengths_without_seeds() -> None:
     figure = analyze_lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": [2, 1]}, {}).figure
     assert_labelled(figure)
     [axis] = figure.axes
@@ -53,12 +53,12 @@ def test_the_figure_has_groups_and_marks_lengths_that_training_does_not_enumerat
     assert legend_of(axis) == ["one", "other", "lengths that training does not enumerate"]
     assert [patch.get_x() + patch.get_width() / 2 for patch in axis.patches] == pytest.approx([2, 3])
     differ = analyze_lengths({"one": ONE, "other": OTHER}, {"one": [1, 2], "other": None}, {}).figure.axes[0]
-    assert legend_of(differ) == ["one", "other"]  # whose lengths would they be?
+    assert legend_of(differ) == ["one", "other"]  # the models have different lengths
     unmarked = analyze_lengths({"other": OTHER}, {"other": None}, {}).figure.axes[0]
     assert not unmarked.patches
 
 
-def test_no_point_without_gold_entities() -> None:
+def test_length_without_gold_entities_has_no_point() -> None:
     """A model that predicts entities of a length that the data does not have has no F1 of 0 there."""
     spurious = evaluated((0, 1), (2, 3), (4, 7), (0, 12), (8, 13))
     [axis] = analyze_lengths({"a": spurious}, {"a": None}, {}).figure.axes
@@ -66,7 +66,7 @@ def test_no_point_without_gold_entities() -> None:
     assert lines_of(axis)["a"][1] == pytest.approx([100, 100, nan, 100], nan_ok=True)
 
 
-def test_only_long_entities_and_none_at_all() -> None:
+def test_long_entities_share_a_group_and_no_entities_are_refused() -> None:
     long = evaluate([GOLD[0].with_entities([Entity(0, 15, "A")])], [GOLD[0].with_entities([])])
     analysis = analyze_lengths({"a": long}, {"a": None}, {})
     assert ticks_of(analysis.figure.axes[0]) == ["10+\n(1)"]

@@ -16,7 +16,7 @@ STAGES: Tables = {
 }
 
 
-def test_scores_are_in_percent_and_their_counts_in_the_table() -> None:
+def test_scores_are_in_percent_with_counts_in_the_table() -> None:
     result = analyze_reports("offsets", {"m_$1$": OFFSETS}, {"data": "d"})
     assert result.name == "offsets"
     content = result.content["models"]["m_$1$"]["labels"]
@@ -31,7 +31,7 @@ def test_scores_are_in_percent_and_their_counts_in_the_table() -> None:
     assert axis.get_title() == r"m_\$1\$: labels"
 
 
-def test_ratios_counts_and_means_have_panels_of_their_own() -> None:
+def test_ratios_counts_and_means_have_separate_panels() -> None:
     result = analyze_reports("stages", {"a": STAGES, "b": OFFSETS}, {})
     assert_labelled(result.figure)
     of_a = [axis for axis in result.figure.axes if axis.get_title().startswith("a: ")]
@@ -42,7 +42,7 @@ def test_ratios_counts_and_means_have_panels_of_their_own() -> None:
     assert ratios.get_ylabel() == "%"
     assert bars_of(counts) == {"spans": [2000, 4]}
     assert counts.get_ylabel() == "spans"
-    assert counts.get_yscale() == "log"  # or the small ones would not be seen
+    assert counts.get_yscale() == "log"  # otherwise small ones would be invisible
     assert bars_of(means) == {"spans a sentence": [20.0, 0.04]}
     assert bars_of(moves) == {"start": [0, 9], "end": [1, 8]}
     assert ticks_of(moves) == ["-1", "0"]

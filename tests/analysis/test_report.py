@@ -104,10 +104,10 @@ def full(gold):
     )
 
 
-# What is in it
+# Content
 
 
-def test_a_full_report_has_all_parts_and_is_well_formed(full):
+def test_full_report_is_well_formed_with_all_sections(full):
     page = Page(full)
     assert [attributes["id"] for attributes in page.tags("section")] == SECTIONS
     assert "absent" not in [attributes.get("class") for attributes in page.tags("p")]
@@ -130,7 +130,7 @@ def test_a_full_report_has_all_parts_and_is_well_formed(full):
     assert '<time datetime="2026-01-02T03:04:00+00:00">2 January 2026, 03:04 UTC</time>' in full
 
 
-def test_nothing_is_loaded_and_nothing_runs(full):
+def test_report_loads_nothing_and_runs_no_code(full):
     page = Page(full)
     assert "://" not in full
     assert "url(" not in page.style
@@ -151,7 +151,7 @@ def test_nothing_is_loaded_and_nothing_runs(full):
     assert "script-src" not in policy
 
 
-def test_its_numbers_are_those_of_evaluate(full, gold):
+def test_numbers_equal_those_of_evaluate(full, gold):
     predicted = guessed(gold)
     result, bounds = evaluate(gold, predicted), compute_intervals(match(gold, predicted))
     table = {row[0]: row for row in rows(full) if len(row) == 8}
@@ -194,18 +194,18 @@ def test_errors_and_confusion_add_up(full, gold):
     assert {row[0]: sum(numbers) for row, numbers in zip(body[:-1], cells, strict=False)} == support
 
 
-def test_every_kind_of_error_is_explained(full):
+def test_every_error_kind_is_explained(full):
     explained = {row[0]: row[5] for row in rows(full) if len(row) == 6}
     assert explained.keys() >= {*GROUPS, *KINDS}
     assert all(explained[name].endswith(".") for name in (*GROUPS, *KINDS))
 
 
-def test_the_same_contents_give_the_same_report(full, gold):
+def test_same_contents_give_the_same_report(full, gold):
     again = contents(gold, guessed(gold))
     assert render(again) == render(again)
 
 
-# Text of others
+# Untrusted text
 
 
 EVIL = '<script>document.title="hacked"</script>'
@@ -239,7 +239,7 @@ def nasty():
     return [sentence], [sentence.with_entities(other)]
 
 
-def test_words_and_types_are_text_and_never_markup():
+def test_words_and_types_are_escaped():
     gold, predicted = nasty()
     settings = {"method": {"name": EVIL}, EVIL: NASTY}
     html = render(
@@ -253,7 +253,7 @@ def test_words_and_types_are_text_and_never_markup():
             types=[EVIL, *NASTY],
         )
     )
-    page = Page(html)  # which would stumble over tags that do not match
+    page = Page(html)  # fails if tags do not match
     assert not page.tags("script")
     assert not page.tags("img")
     assert EVIL in page.text
@@ -268,7 +268,7 @@ def test_words_and_types_are_text_and_never_markup():
     assert not [value for _, attributes in page.elements for value in attributes.values() if value == EVIL]
 
 
-def test_each_word_is_in_a_bdi_and_a_sentence_has_its_direction():
+def test_words_and_sentences_have_their_text_direction():
     arabic = Sentence(["ولد", "أحمد", "في", "القاهرة"], [Entity(1, 2, "PER")])
     latin = Sentence(["12", "Ada", "أحمد"], [Entity(1, 2, "PER")])
     html = render(contents([arabic, latin], [arabic.with_entities([]), latin.with_entities([])]))
@@ -278,10 +278,10 @@ def test_each_word_is_in_a_bdi_and_a_sentence_has_its_direction():
         assert f"<bdi>{word}</bdi>" in html
 
 
-# Little, and much
+# Little and much data
 
 
-def test_a_run_without_data_says_what_is_missing_and_why():
+def test_report_without_data_says_what_is_missing():
     page = Page(render(contents(epochs=EPOCHS, kept_epoch=3.0)))
     assert [attributes["id"] for attributes in page.tags("section")] == SECTIONS
     for text in (
@@ -298,7 +298,7 @@ def test_a_run_without_data_says_what_is_missing_and_why():
     assert "There are no learning curves" in Page(render(contents())).text
 
 
-def test_scores_that_were_kept_need_no_sentences(gold):
+def test_saved_scores_are_shown_without_sentences(gold):
     result = evaluate(gold, guessed(gold))
     html = render(contents(evaluation=result, data="the test data of the training"))
     page = Page(html)
@@ -316,7 +316,7 @@ def test_scores_that_were_kept_need_no_sentences(gold):
         ([Sentence(["Ada"], [Entity(0, 1, "PER")])], "A gold entity that no prediction matches."),
     ],
 )
-def test_little_data(gold, text):
+def test_reports_little_data_without_nan(gold, text):
     page = Page(render(contents(gold, [sentence.with_entities([]) for sentence in gold])))
     assert text in page.text
     assert "nan" not in page.text.lower().split()
@@ -329,7 +329,7 @@ def test_predictions_without_confidences_and_without_errors(gold):
     assert "100.0" in page.text
 
 
-def test_no_examples_unless_wanted(gold):
+def test_examples_are_limited_by_the_option(gold):
     page = render(contents(gold, guessed(gold), examples=0))
     assert 'class="sentence"' not in page
     assert "none were requested" in Page(page).text
@@ -338,7 +338,7 @@ def test_no_examples_unless_wanted(gold):
     assert EXAMPLES == 3
 
 
-def test_a_very_long_sentence_with_very_long_entities_is_cut():
+def test_very_long_sentence_is_shortened_around_boundaries():
     words = [f"word{number}" for number in range(5000)]
     entities = [Entity(start, start + 2, "A") for start in range(4000)] + [Entity(100, 4900, "B")]
     gold = Sentence(words, entities)
@@ -348,13 +348,13 @@ def test_a_very_long_sentence_with_very_long_entities_is_cut():
     html = render(contents([gold], [predicted]))
     Page(html)
     assert len(html) < 100_000
-    assert html.count('<span class="w') <= SHOWN_WORDS + 5  # and what was cut out
+    assert html.count('<span class="w') <= SHOWN_WORDS + 5  # and the markers of omitted words
     for boundary in (90, 100, 4899, 4949):
         assert f"<bdi>word{boundary}</bdi>" in html
     assert "word2500" not in html
 
 
-def test_many_types_share_the_table_of_confusions():
+def test_rare_types_share_a_row_of_the_confusion_matrix():
     for count in (2, 60, 500):
         gold = [Sentence(["a", "b"], [Entity(0, 1, f"type{number}")]) for number in range(count)]
         predicted = [s.with_entities([replace(s.entities[0], type="type0", score=0.5)]) for s in gold]
@@ -370,7 +370,7 @@ def test_many_types_share_the_table_of_confusions():
         assert sum(int(cell or 0) for row in body for cell in row[1:]) == count
 
 
-def test_a_large_corpus_makes_no_large_file(gold):
+def test_large_corpus_gives_a_file_below_500_kb(gold):
     many = gold * 60
     html = render(
         contents(many, guessed(many), epochs=[Epoch(n, 1.0 / n, 1.0, 0.5, 0.5, 0.5) for n in range(1, 500)])
@@ -381,7 +381,7 @@ def test_a_large_corpus_makes_no_large_file(gold):
 # Examples
 
 
-def test_the_most_confident_errors_come_first_and_each_sentence_and_phrase_once():
+def test_examples_are_the_most_confident_and_distinct():
     sentences = [Sentence(["Ada", str(number), "x"]) for number in range(6)]
     errors = [ErrorCase("spurious", number, Entity(1, 2, "PER", 0.1 * number), None) for number in range(6)]
     errors += [ErrorCase("spurious", number, Entity(0, 1, "PER", 0.9), None) for number in range(3)]
@@ -394,7 +394,7 @@ def test_the_most_confident_errors_come_first_and_each_sentence_and_phrase_once(
     assert choose_examples([], sentences, 2) == []
 
 
-def test_nested_entities_are_stacked_with_the_inner_ones_next_to_the_words():
+def test_inner_entities_are_next_to_the_words():
     gold = Sentence(
         ["the", "University", "of", "Toronto"],
         [Entity(0, 4, "ORG"), Entity(3, 4, "LOC"), Entity(1, 4, "ORG")],
@@ -425,7 +425,7 @@ def test_nested_entities_are_stacked_with_the_inner_ones_next_to_the_words():
 # Charts
 
 
-def test_ticks_are_round_and_hold_the_values():
+def test_ticks_are_round_and_include_the_values():
     assert compute_ticks(0, 100) == [0, 20, 40, 60, 80, 100]
     assert compute_ticks(0.12, 0.34)[0] <= 0.12
     assert compute_ticks(5, 5) == [5, 6, 7, 8, 9, 10]
@@ -435,7 +435,7 @@ def test_ticks_are_round_and_hold_the_values():
     assert compute_logarithmic_ticks(1e-4, 90)[-1] >= 90
 
 
-def test_learning_curves_show_what_was_measured():
+def test_learning_curves_show_the_measured_values():
     f1 = draw_learning_curve({"F1": get_points(EPOCHS, "dev_f1", 100)}, 2.0, ".1f")
     assert [dot.tip for dot in f1.series[0].dots] == ["epoch 1: 45.0", "epoch 2: 65.0", "epoch 3: 60.0"]
     assert f1.rules[0].place == f1.series[0].dots[1].x
@@ -449,8 +449,8 @@ def test_learning_curves_show_what_was_measured():
     assert draw_learning_curve({"F1": []}, None, ".1f") is None
 
 
-def test_no_point_without_gold_entities():
-    """A length that was predicted and never annotated has a row in the table and no point in the chart."""
+def test_length_without_gold_entities_has_no_point():
+    """A length that is only predicted has a row in the table and no point in the chart."""
     words = ["a"] * 8
     gold = [Sentence(words, [Entity(0, 1, "A")])]
     predicted = [Sentence(words, [Entity(0, 1, "A", 0.5), Entity(2, 5, "A", 0.5)])]
@@ -461,7 +461,7 @@ def test_no_point_without_gold_entities():
     assert [(dot.x, dot.y) for dot in chart.series[0].dots] == [(0.5, 1.0)]
 
 
-def test_every_mark_is_in_the_legend(gold, full):
+def test_legends_explain_every_style(gold, full):
     bins = evaluate(gold, guessed(gold)).calibration.bins
     assert [style for style, _ in draw_reliability_diagram(bins).legend] == ["s1", "s2", "diagonal"]
     lengths = ReportScores.of(contents(gold, guessed(gold))).score_lengths()
@@ -483,7 +483,7 @@ def test_counts_have_integer_ticks(count):
     assert chart.y_axis.high >= max(1, count)
 
 
-def test_far_shifts_are_counted_at_the_edge():
+def test_large_shifts_are_counted_in_the_last_bars():
     chart = draw_shift_histogram({"start": {-9: 2, -1: 3}, "end": {1: 1, 40: 4}})
     tips = {bar.tip for bar in chart.bars if not bar.tip.endswith(": 0")}
     assert tips == {"start ≤−5: 2", "start −1: 3", "end +1: 1", "end ≥+5: 4"}
@@ -492,12 +492,12 @@ def test_far_shifts_are_counted_at_the_edge():
 # The folder
 
 
-def test_a_folder_with_nothing_in_it_is_refused(tmp_path):
+def test_refuses_an_empty_folder(tmp_path):
     with pytest.raises(UsageError, match=r"not a model folder .*nor the folder of a training run"):
         read_contents(tmp_path)
 
 
-def test_a_run_that_is_not_complete_has_its_records(tmp_path):
+def test_incomplete_run_has_its_records(tmp_path):
     (tmp_path / "run.yaml").write_text("method:\n  name: diffusion\n")
     lines = [
         {"step": 10, "epoch": 0.5, "loss": 4.0},
@@ -519,7 +519,7 @@ def test_a_run_that_is_not_complete_has_its_records(tmp_path):
         ("metrics.json", '{"test": {"f1": 1}}', "the test scores are not those of a training run"),
     ],
 )
-def test_damaged_files_are_named(tmp_path, name, content, message):
+def test_names_damaged_files(tmp_path, name, content, message):
     (tmp_path / "config.json").write_text('{"types": ["A"], "config": {"method": {"name": "x"}}}')
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=message) as error:
@@ -527,7 +527,7 @@ def test_damaged_files_are_named(tmp_path, name, content, message):
     assert name in str(error.value)
 
 
-def test_wrong_shapes_that_do_no_harm_are_left_out(tmp_path):
+def test_ignores_values_of_a_wrong_type(tmp_path):
     (tmp_path / "config.json").write_text(
         '{"types": {"A": 1}, "config": {"method": "x", "encoder": {"name": 5}}}'
     )
@@ -562,13 +562,13 @@ def browse(tmp_path, html, *options):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
-def test_a_browser_shows_it_and_runs_nothing(tmp_path, full):
+def test_browser_shows_the_report_and_runs_no_code(tmp_path, full):
     gold, predicted = nasty()
     result = browse(tmp_path, render(contents(gold, predicted, data=EVIL)), "--dump-dom")
     dom = result.stdout.decode()
-    assert "<title>my-model: fencepost report</title>" in dom  # no word has changed it
+    assert "<title>my-model: fencepost report</title>" in dom  # no word of the corpus has changed it
     assert "hacked" in dom
-    assert b"Content Security Policy" not in result.stderr  # nothing was tried that had to be refused
+    assert b"Content Security Policy" not in result.stderr  # the policy had to refuse nothing
     picture = tmp_path / "report.png"
     browse(tmp_path, full, f"--screenshot={picture}", "--window-size=1200,2000")
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""The files of a result: what is in them, and what they never overwrite."""
+"""The files of a result: their content, and files that they never overwrite."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def result(
     return Analysis("some", content or {"models": {}}, Table(("model", "count", "f1"), rows), figure)
 
 
-def test_four_files_that_say_the_same_twice(tmp_path: Path) -> None:
+def test_saves_four_files_deterministically(tmp_path: Path) -> None:
     content = {"models": {"日本": {"f1": 0.25, "none": None}}, "data": "a\udce9.jsonl", "pair": ("x", "y")}
     paths = result(content, [("日本", 3, 0.25), ("b", None, 1 / 3)]).save(tmp_path / "new" / "folder")
     assert [path.name for path in paths] == ["some.json", "some.csv", "some.png", "some.svg"]
@@ -47,7 +47,7 @@ def test_four_files_that_say_the_same_twice(tmp_path: Path) -> None:
     assert b"<dc:date>" not in before[3]
 
 
-def test_json_has_neither_nan_nor_infinity(tmp_path: Path) -> None:
+def test_json_has_null_for_nan_and_infinity(tmp_path: Path) -> None:
     content = {"losses": [1.0, math.inf, math.nan], "deep": {"a": ({"b": -math.inf},)}}
     result(content, [("a", 1, math.inf)]).save(tmp_path)
     files = Written.read(tmp_path, "some")
@@ -57,7 +57,7 @@ def test_json_has_neither_nan_nor_infinity(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "png", "svg"])
-def test_files_of_others_are_left_alone(tmp_path: Path, kind: str) -> None:
+def test_refuses_to_overwrite_files_of_others(tmp_path: Path, kind: str) -> None:
     other = tmp_path / f"some.{kind}"
     other.write_text('{"fencepost": 1}' if kind == "json" else "mine")
     before = other.read_bytes()
@@ -67,7 +67,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path, kind: str) -> None:
     assert list(tmp_path.iterdir()) == [other]
 
 
-def test_a_folder_or_a_binary_file_in_the_way(tmp_path: Path) -> None:
+def test_refuses_a_folder_or_binary_file_as_target(tmp_path: Path) -> None:
     (tmp_path / "some.json").mkdir()
     with pytest.raises(UsageError, match="not a result of fencepost"):
         check_target(tmp_path, "some")
@@ -77,20 +77,20 @@ def test_a_folder_or_a_binary_file_in_the_way(tmp_path: Path) -> None:
     check_target(tmp_path, "third")
 
 
-def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path) -> None:
+def test_refuses_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path / "file", tmp_path / "file" / "deeper" / "still"):
         with pytest.raises(UsageError, match=r"cannot be created: .*file is a file"):
             check_target(folder, "some")
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o555)
-    if os.geteuid():  # to root nothing is closed
+    if os.geteuid():  # root may write everywhere
         for folder in (closed, closed / "new"):
             with pytest.raises(UsageError, match=r"no permission to write to .*closed"):
                 check_target(folder, "some")
 
 
-def test_a_relative_folder_is_one_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_folders_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert check_target(Path("new/one"), "some")[0] == Path("new/one/some.json")
     assert check_target(Path(), "some")[0] == Path("some.json")
@@ -102,7 +102,7 @@ def test_a_relative_folder_is_one_here(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     "text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "-", "--x"]
 )
-def test_formulas_are_defused(text: str) -> None:
+def test_formulas_are_escaped_in_csv(text: str) -> None:
     [_, [cell]] = csv.reader(io.StringIO(Table(("a",), [(text,)]).to_csv(), newline=""))
     assert cell == f"'{text}"
 
@@ -110,7 +110,7 @@ def test_formulas_are_defused(text: str) -> None:
 @pytest.mark.parametrize(
     "value", ["-1", "+0.5", "-1e-5", -3, -0.25, "", "a=b", "日本", 'say "a, b"', "a\nb", "'"]
 )
-def test_numbers_and_other_texts_stay(value: Any) -> None:
+def test_numbers_and_other_texts_are_not_escaped_in_csv(value: Any) -> None:
     [_, [_, cell]] = csv.reader(io.StringIO(Table(("a", "b"), [("x", value)]).to_csv(), newline=""))
     assert cell == str(value)
 
@@ -121,7 +121,7 @@ def test_numbers_and_other_texts_stay(value: Any) -> None:
         st.tuples(st.text(max_size=8), st.floats(allow_nan=False) | st.none() | st.integers()), max_size=4
     )
 )
-def test_any_table_can_be_read_again(rows: list[tuple[Any, ...]]) -> None:
+def test_any_table_can_be_read_back(rows: list[tuple[Any, ...]]) -> None:
     text = Table(("a", "b"), rows).to_csv()
     lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     assert lines[0] == ["a", "b"]
@@ -161,5 +161,5 @@ def test_names_are_always_distinct(parts: list[list[str]]) -> None:
     assert all(names)
 
 
-def test_percent() -> None:
+def test_values_are_formatted_in_percent() -> None:
     assert [to_percent(value) for value in (0.12345, 1.0, 0.0, None)] == ["12.3", "100.0", "0.0", ""]

@@ -20,7 +20,7 @@ ROWS = [
 ]
 
 
-def test_a_line_for_each_value_of_the_second_setting() -> None:
+def test_figure_has_a_line_per_value_of_the_second_setting() -> None:
     result = analyze_settings({"a": ROWS}, ["steps", "spans"], {"data": "d"})
     assert result.content == {"data": "d", "models": {"a": ROWS}}
     assert result.table.columns == (
@@ -47,7 +47,7 @@ def test_a_line_for_each_value_of_the_second_setting() -> None:
     assert legend_of(speeds) == ["spans=20", "spans=60"]
 
 
-def test_several_models_and_one_setting() -> None:
+def test_figure_has_a_line_per_model() -> None:
     other = [row(0.1, 1.0, select="flat"), row(0.2, 1.0, select="nested")]
     result = analyze_settings({"a": other, "_b": other}, ["select"], {})
     _, speeds = result.figure.axes

@@ -13,7 +13,7 @@ Cell = dict[str, Any]
 
 
 def cell(f1: float | None, test: float | None = None, seeds: int = 3, **more: Any) -> Cell:
-    """As `sweep.json` has one."""
+    """Return a cell like in `sweep.json`."""
     own = {name: more.pop(name, None) for name in ("share", "boundary_noise")}
     return {
         "cell": " ".join(f"{key}={value}" for key, value in {**own, **more}.items()),
@@ -26,7 +26,7 @@ def cell(f1: float | None, test: float | None = None, seeds: int = 3, **more: An
 
 
 def draw_lines(cells: list[Cell], over: str | None = None) -> dict[str, list[tuple[float, float]]]:
-    """By the label of a line, its points."""
+    """Return the points of each line by its label."""
     [axis] = analyze_sweep(cells, {}, over).figure.axes
     return {
         str(container.get_label()): [(float(x), float(y)) for x, y in np.asarray(container[0].get_xydata())]
@@ -43,7 +43,7 @@ EPSILON = [
 ]
 
 
-def test_a_line_for_each_value_of_the_others_from_left_to_right() -> None:
+def test_figure_has_a_sorted_line_per_value_of_other_settings() -> None:
     lines = draw_lines(EPSILON)
     assert lines["method.size=10"] == [(0.0, 60.0), (0.2, 70.0)]
     assert lines["method.size=20"] == [(0.0, 50.0), (0.1, pytest.approx(80.0))]
@@ -51,7 +51,7 @@ def test_a_line_for_each_value_of_the_others_from_left_to_right() -> None:
     assert over["method.epsilon=0.0"] == [(10.0, 60.0), (20.0, 50.0)]
 
 
-def test_numbers_and_labels() -> None:
+def test_sweep_analysis_has_numbers_and_labels() -> None:
     result = analyze_sweep(EPSILON, {"folder": "f"})
     assert result.name == "sweep-f1"
     assert (result.content["over"], result.content["measure"], result.content["folder"]) == (
@@ -61,7 +61,7 @@ def test_numbers_and_labels() -> None:
     )
     assert result.content["cells"] == EPSILON
     assert result.table.rows[0] == (EPSILON[0]["cell"], 3, 0.7, 0.01)
-    assert len(result.table.rows) == 4  # what is not finished has no score
+    assert len(result.table.rows) == 4  # an unfinished cell has no score
     assert_labelled(result.figure)
     [axis] = result.figure.axes
     assert axis.get_ylabel() == "F1 on the development data (%)"
@@ -69,7 +69,7 @@ def test_numbers_and_labels() -> None:
     assert legend_of(axis) == ["method.size=10", "method.size=20"]
 
 
-def test_shares_come_first_and_test_scores_before_development_scores() -> None:
+def test_default_axes_are_share_and_test_scores() -> None:
     cells = [cell(0.1, 0.2 + share / 2, seeds=1, share=share, a=1) for share in (0.1, 0.5, 1.0)]
     result = analyze_sweep(cells, {})
     assert (result.content["over"], result.content["measure"]) == ("share", "test_f1")
@@ -81,7 +81,7 @@ def test_shares_come_first_and_test_scores_before_development_scores() -> None:
     assert points == [(0.1, pytest.approx(25)), (0.5, pytest.approx(45)), (1.0, pytest.approx(70))]
 
 
-def test_texts_are_side_by_side_and_so_are_numbers_that_would_collide() -> None:
+def test_texts_and_close_numbers_are_evenly_spaced() -> None:
     cells = [cell(0.5, **{"method.name": name}) for name in ("_b", "$a$")]
     [axis] = analyze_sweep(cells, {}).figure.axes
     assert ticks_of(axis) == [" _b", r"\$a\$"]
@@ -91,12 +91,12 @@ def test_texts_are_side_by_side_and_so_are_numbers_that_would_collide() -> None:
     assert ticks_of(analyze_sweep(rates, {}).figure.axes[0]) == ["1.0", "0.0001", "1e-05"]
 
 
-def test_one_cell_alone_and_one_without_settings() -> None:
+def test_single_cell_and_cell_without_settings_can_be_shown() -> None:
     assert analyze_sweep([cell(0.5)], {}).content["over"] == "cell"
     assert analyze_sweep([cell(0.5, a=1)], {}).content["over"] == "a"
 
 
-def test_folders_that_cannot_be_shown_are_refused() -> None:
+def test_refuses_sweeps_without_results_and_unknown_settings() -> None:
     with pytest.raises(UsageError, match="no finished runs"):
         analyze_sweep([EPSILON[-1]], {})
     with pytest.raises(UsageError, match="no finished runs"):
@@ -105,8 +105,8 @@ def test_folders_that_cannot_be_shown_are_refused() -> None:
         analyze_sweep(EPSILON, {}, "b")
 
 
-def test_a_table_of_ablations_has_a_row_for_each_cell() -> None:
-    """Cells that do not set the same keys are no grid: one point each, the first above."""
+def test_ablations_have_a_row_per_cell() -> None:
+    """Cells with different keys are not a grid: one point each, the first at the top."""
     cells = [
         cell(0.7, **{"method.epsilon": 0.1}),
         cell(0.6, **{"method.epsilon": 0.1, "method.smoothing_size": 2}),
@@ -120,5 +120,5 @@ def test_a_table_of_ablations_has_a_row_for_each_cell() -> None:
     labels = [label.get_text().replace("\n", " ") for label in axis.get_yticklabels()]
     assert labels == [one["cell"] for one in cells]
     assert axis.get_xlabel() == "F1 on the development data (%)"
-    over = draw_lines(cells, "method.epsilon")  # settings that a cell does not set are not in its label
+    over = draw_lines(cells, "method.epsilon")  # a label has only the settings of its cell
     assert set(over) == {"mean ± standard deviation", "method.smoothing_size=2", "encoder.lstm.layers=0"}

@@ -15,7 +15,7 @@ Trial = dict[str, Any]
 
 
 def trial(number: int, state: str, *scores: float) -> Trial:
-    """As `tuning.json` has one."""
+    """Return a trial like in `tuning.json`."""
     return {
         "trial": number,
         "state": state,
@@ -38,7 +38,7 @@ def points(collection: Any) -> list[tuple[float, float]]:
     return [(float(x), pytest.approx(float(y))) for x, y in np.asarray(collection.get_offsets())]
 
 
-def test_only_complete_trials_are_ever_the_best() -> None:
+def test_only_complete_trials_can_be_the_best() -> None:
     result = analyze_history(TRIALS, {"tuning": "f"})
     assert result.name == "tuning-history"
     assert result.content == {"tuning": "f", "trials": TRIALS}
@@ -56,7 +56,7 @@ def test_only_complete_trials_are_ever_the_best() -> None:
     assert points(complete) == [(1, 40), (2, 30), (4, 50)]
     assert points(pruned) == [(3, 80)]
     failed, steps = scores.lines
-    assert np.asarray(failed.get_xydata()).tolist() == [[0, 0]]  # of the panel's height, not a score
+    assert np.asarray(failed.get_xydata()).tolist() == [[0, 0]]  # in units of the panel, not a score
     assert scores.get_xlim()[0] < 0
     assert np.asarray(steps.get_xydata()).tolist() == [[1, 40], [2, 40], [3, 40], [4, 50]]
     assert [len(line.get_xdata()) for line in epochs.lines] == [1, 2, 2, 1, 3]  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def test_only_complete_trials_are_ever_the_best() -> None:
     assert np.asarray(thick.get_ydata()).tolist() == [30, 50, 45]
 
 
-def test_without_a_complete_trial(tmp_path: Path) -> None:
+def test_history_without_complete_trials_has_no_best(tmp_path: Path) -> None:
     result = analyze_history([trial(0, "failed"), trial(1, "failed", 0.1)], {})
     scores, epochs = result.figure.axes
     assert (legend_of(scores), legend_of(epochs)) == (["failed (on the axis)"], ["pruned or failed"])
@@ -76,7 +76,7 @@ def test_without_a_complete_trial(tmp_path: Path) -> None:
     ]
 
 
-def test_the_figures_are_drawn(tmp_path: Path) -> None:
+def test_figures_are_written(tmp_path: Path) -> None:
     analyze_history(TRIALS, {}).save(tmp_path)
     analyze_importance({"method.epsilon": 0.7, "a.b$c_d": 0.2, "training.learning_rate": 0.1}, {}).save(
         tmp_path
@@ -87,7 +87,7 @@ def test_the_figures_are_drawn(tmp_path: Path) -> None:
     assert files.rows[0] == {"setting": "method.epsilon", "importance": "0.7"}
 
 
-def test_bars_of_importance_in_their_order() -> None:
+def test_importance_bars_are_in_order() -> None:
     result = analyze_importance({"method.epsilon": 0.7, "training.learning_rate": 0.3}, {})
     (panel,) = result.figure.axes
     assert_labelled(result.figure)

@@ -17,13 +17,13 @@ Run = Callable[..., Result]
 
 
 def heed_ctrl_c() -> None:
-    """For a child process: a shell's background jobs, and so their children, would ignore Ctrl-C."""
+    """Restore Ctrl-C in a child process: background jobs of a shell and their children ignore it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
 def run() -> Run:
-    """Runs `fencepost` in this process; an unexpected exception fails the test."""
+    """Run `fencepost` in this process; an unexpected exception fails the test."""
 
     def invoke(*arguments: object, code: int = 0, stdin: bytes | str | None = None) -> Result:
         result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin, catch_exceptions=False)
@@ -35,7 +35,7 @@ def run() -> Run:
 
 @pytest.fixture(scope="session")
 def exported_model(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, with graphs."""
+    """The small model with graphs."""
     from fencepost.runtime.export import export
 
     folder = tmp_path_factory.mktemp("exported") / "model"
@@ -46,7 +46,7 @@ def exported_model(small_model: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="session")
 def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model in PyTorch that finds nested entities in what it has learnt, the first of the sample."""
+    """Model without graphs that predicts nested entities in its training data, the start of the sample."""
     from fencepost.config import Config
     from fencepost.training import train
 

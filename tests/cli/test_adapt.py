@@ -16,7 +16,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_bert(tmp_path_factory.mktemp("bert"))
 
 
-def test_texts_in_several_formats(run, encoder: Path, tmp_path: Path) -> None:
+def test_adapts_to_texts_in_several_formats(run, encoder: Path, tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(tiny.TEXT * 3), encoding="utf-8")
     options = ["--epochs", 1, "--batch-size", 4]
@@ -29,7 +29,7 @@ def test_texts_in_several_formats(run, encoder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "b" / "model.safetensors").is_file()
 
 
-def test_what_is_refused(run, encoder: Path, tmp_path: Path) -> None:
+def test_refuses_empty_missing_and_unsuitable_input(run, encoder: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty.txt"
     empty.write_text("")
     assert "give more text" in run("adapt", encoder, empty, "--out", tmp_path / "out", code=2).stderr

@@ -1,4 +1,4 @@
-"""`fencepost analyze`, as a user runs it: four files each, with the numbers that `evaluate` has."""
+"""`fencepost analyze`, as a user runs it: four files each, with the same numbers as `evaluate`."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def analyzed(run, folder: Path, tmp_path: Path, monkeypatch):
-    """Runs an analysis with names of models and files in the folder, and reads its files.
+    """Run an analysis with names of models and files in the folder, and read its files.
 
-    Drawing takes most of the time, so figures are made but not drawn unless it is asked for.
+    Drawing takes most of the time, so figures are made, but only drawn if `figure` is set.
     """
 
     def analyzed(
@@ -105,7 +105,7 @@ def predicted(folder: Path, name: str) -> list[Sentence]:
 # Each analysis
 
 
-def test_calibration(run, analyzed, folder: Path) -> None:
+def test_calibration_equals_evaluate(run, analyzed, folder: Path) -> None:
     result = analyzed(
         "calibration", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", figure=True
     )
@@ -121,7 +121,7 @@ def test_calibration(run, analyzed, folder: Path) -> None:
     assert {"smoothing", "locate-and-label"} <= set(result.texts)
 
 
-def test_raw_confidences_are_those_of_the_network(analyzed, folder: Path) -> None:
+def test_raw_confidences_are_not_calibrated(analyzed, folder: Path) -> None:
     bare = load_model(folder / "smoothing")
     assert bare.calibration == OWN
     bare.calibration = Temperature()
@@ -137,7 +137,7 @@ def test_raw_confidences_are_those_of_the_network(analyzed, folder: Path) -> Non
     assert abs(calibrated["ece"] - content["ece"]) > 0.001
 
 
-def test_errors(run, analyzed, folder: Path) -> None:
+def test_error_counts_equal_classify_errors(run, analyzed, folder: Path) -> None:
     result = analyzed(
         "errors", "smoothing", "diffusion", "data.jsonl", "--examples", 2, "--engine", "pytorch", figure=True
     )
@@ -155,7 +155,7 @@ def test_errors(run, analyzed, folder: Path) -> None:
     assert "Errors by kind" in result.texts
 
 
-def test_lengths(run, analyzed, folder: Path) -> None:
+def test_scores_by_length_equal_evaluate(run, analyzed, folder: Path) -> None:
     result = analyzed(
         "lengths", "smoothing", "locate-and-label", "data.jsonl", "--engine", "pytorch", figure=True
     )
@@ -170,7 +170,7 @@ def test_lengths(run, analyzed, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "model"), [("offsets", "boundary-offset"), ("stages", "locate-and-label")])
-def test_the_reports_of_a_method(analyzed, folder: Path, name: str, model: str) -> None:
+def test_method_writes_the_report_of_a_method(analyzed, folder: Path, name: str, model: str) -> None:
     ner = load(folder / model)
     reports = ner.make_reports([name])
     list(ner.predict(DATA, ner.watch_reports(reports)))
@@ -192,7 +192,7 @@ def test_the_reports_of_a_method(analyzed, folder: Path, name: str, model: str) 
     assert [float(row["value"]) for row in result.rows] == pytest.approx(numbers)
 
 
-def test_models_of_several_methods_have_each_their_own_reports(run, folder: Path, tmp_path: Path) -> None:
+def test_models_of_different_methods_have_different_reports(run, folder: Path, tmp_path: Path) -> None:
     names = [folder / name for name in ("boundary-offset", "locate-and-label")]
     run("analyze", "method", *names, folder / "data.jsonl", "--out", tmp_path)
     for name, model in (("offsets", "boundary-offset"), ("stages", "locate-and-label")):
@@ -200,7 +200,7 @@ def test_models_of_several_methods_have_each_their_own_reports(run, folder: Path
         assert list(content["models"]) == list(content["folders"]) == [model]
 
 
-def test_settings(run, analyzed, folder: Path) -> None:
+def test_settings_scores_equal_evaluate_with_set(run, analyzed, folder: Path) -> None:
     arguments = ["--sweep", "steps=1,2", "spans=4,12"]
     result = analyzed("settings", *arguments, "diffusion", "data.jsonl", figure=True)
     [rows] = result.content["models"].values()
@@ -220,7 +220,7 @@ def test_settings(run, analyzed, folder: Path) -> None:
     assert {"sentences per second", "F1 (%)", "steps"} <= set(result.texts)
 
 
-def test_landscape(analyzed, folder: Path, tmp_path: Path) -> None:
+def test_landscape_is_the_loss_around_each_model(analyzed, folder: Path, tmp_path: Path) -> None:
     write(DATA[:2], tmp_path / "corpus.train", format="jsonl")
     write(DATA[2:], tmp_path / "corpus.dev", format="jsonl")
     before = [path.read_bytes() for path in sorted((folder / "smoothing").glob("*.*"))]
@@ -240,7 +240,7 @@ def test_landscape(analyzed, folder: Path, tmp_path: Path) -> None:
     assert {"corpus.train", "corpus.dev", "smoothing", "diffusion"} <= set(result.texts)
 
 
-def test_landscape_of_the_first_sentences(analyzed) -> None:
+def test_landscape_uses_the_first_sentences(analyzed) -> None:
     [one, other] = (
         analyzed("landscape", "smoothing", "data.jsonl", "--points", 3, "--limit", limit).content
         for limit in (1, 0)
@@ -261,7 +261,7 @@ def trained_run(folder: Path) -> Path:
     return folder / "run"
 
 
-def test_curves(analyzed, trained_run: Path) -> None:
+def test_curves_have_the_records_of_each_run(analyzed, trained_run: Path) -> None:
     result = analyzed("curves", trained_run, trained_run, "--label", "first", "--label", "again", figure=True)
     expected = [record for record in read_records(trained_run) if "dev_f1" in record]
     for of_run in result.content["runs"].values():
@@ -274,14 +274,14 @@ def test_curves(analyzed, trained_run: Path) -> None:
     assert {"first", "again", "epoch"} <= set(result.texts)
 
 
-def test_the_landscape_at_the_model_is_the_loss_of_training(analyzed, trained_run: Path) -> None:
+def test_landscape_at_the_model_equals_the_development_loss(analyzed, trained_run: Path) -> None:
     epochs = [record for record in read_records(trained_run) if "dev_f1" in record]
     best = find_best_epoch(epochs)
     result = analyzed("landscape", trained_run, "data.jsonl", "--points", 3)
     assert result.content["models"]["run"]["data"][1] == pytest.approx(best["dev_loss"], rel=1e-4)
 
 
-def test_sweep(analyzed, folder: Path) -> None:
+def test_sweep_plots_cells_and_refuses_foreign_folders(analyzed, folder: Path) -> None:
     score = {"mean": 0.5, "std": 0.1}
     cells = [
         {"cell": f"a={value}", "settings": {"a": value}, "share": None, "boundary_noise": None, "seeds": 2}
@@ -300,14 +300,14 @@ def test_sweep(analyzed, folder: Path) -> None:
         assert "not a result of fencepost sweep" in analyzed("sweep", "swept", code=2)
 
 
-def test_without_a_model_it_is_the_one_that_ships(analyzed) -> None:
+def test_default_model_is_the_shipped_one(analyzed) -> None:
     assert list(analyzed("errors", "data.jsonl").content["models"]) == ["names"]
 
 
 # Engines and names
 
 
-def test_any_engine(analyzed, folder: Path) -> None:
+def test_analyses_run_on_each_engine(analyzed, folder: Path) -> None:
     f1 = evaluate(DATA, predicted(folder, "smoothing")).overall.f1
     for engine in ("onnx", "int8"):
         result = analyzed("errors", "smoothing", "data.jsonl", "--engine", engine)
@@ -318,7 +318,7 @@ def test_any_engine(analyzed, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_odd_names_of_models_break_nothing(run, folder: Path, tmp_path: Path, monkeypatch) -> None:
+def test_odd_model_names_are_shown_safely(run, folder: Path, tmp_path: Path, monkeypatch) -> None:
     names = ["_a$b_{$", "日本\n[red]", "x" * 200 + "1", "x" * 200 + "2", "=cmd()"]
     for name in names:
         shutil.copytree(folder / "smoothing", tmp_path / name)
@@ -336,7 +336,7 @@ def test_odd_names_of_models_break_nothing(run, folder: Path, tmp_path: Path, mo
     assert "日本?[red]" in Written.read(tmp_path / "analysis", "landscape").texts
 
 
-def test_models_with_the_same_name_and_after_the_data(analyzed, folder: Path, tmp_path: Path) -> None:
+def test_models_with_the_same_name_get_different_labels(analyzed, folder: Path, tmp_path: Path) -> None:
     for place in ("one", "two"):
         shutil.copytree(folder / "smoothing", tmp_path / place / "best")
     result = analyzed("errors", "data.jsonl", tmp_path / "one" / "best", tmp_path / "two" / "best")
@@ -346,15 +346,15 @@ def test_models_with_the_same_name_and_after_the_data(analyzed, folder: Path, tm
     assert list(twice.content["models"]) == [f"1: {folder / 'smoothing'}", f"2: {folder / 'smoothing'}"]
 
 
-def test_only_the_first_sentences(analyzed) -> None:
+def test_limit_uses_the_first_sentences(analyzed) -> None:
     result = analyzed("errors", "silent", "data.jsonl", "--limit", 2)
     assert result.content["models"]["silent"]["mistakes"] == 6
 
 
-# Nothing to see
+# No predictions, no entities
 
 
-def test_a_model_that_finds_nothing(analyzed) -> None:
+def test_model_without_predictions_has_only_missed_entities(analyzed) -> None:
     content = analyzed("errors", "silent", "data.jsonl").content["models"]["silent"]
     assert content["mistakes"] == content["groups"]["missed"]["count"] == 11
     assert content["groups"]["missed"]["f1_if_corrected"] == 1.0
@@ -362,7 +362,7 @@ def test_a_model_that_finds_nothing(analyzed) -> None:
     assert {scores["f1"] for scores in lengths.values()} == {0.0}
 
 
-def test_beside_a_model_that_finds_nothing_another_can_be_shown(analyzed) -> None:
+def test_model_without_predictions_can_be_shown_beside_another(analyzed) -> None:
     result = analyzed("calibration", "silent", "smoothing", "data.jsonl", figure=True)
     assert result.content["models"]["silent"]["ece"] is None
     assert "no predictions" in result.texts
@@ -379,7 +379,7 @@ def test_beside_a_model_that_finds_nothing_another_can_be_shown(analyzed) -> Non
         ("landscape", "locate-and-label", None),
     ],
 )
-def test_data_without_entities(analyzed, name: str, model: str, file: str | None) -> None:
+def test_analyses_accept_data_without_entities(analyzed, name: str, model: str, file: str | None) -> None:
     more = ["--points", 3] if name == "landscape" else []
     assert analyzed(name, model, "none.jsonl", *more, file=file).content["models"]
 
@@ -430,7 +430,7 @@ def test_data_without_entities(analyzed, name: str, model: str, file: str | None
         (("curves", "no-such"), "no-such: contains no records of a training"),
     ],
 )
-def test_what_cannot_work_is_refused(analyzed, arguments: tuple[str, ...], message: str) -> None:
+def test_refuses_wrong_arguments(analyzed, arguments: tuple[str, ...], message: str) -> None:
     assert message in analyzed(*arguments, code=2)
 
 
@@ -441,7 +441,7 @@ def test_what_cannot_work_is_refused(analyzed, arguments: tuple[str, ...], messa
         ("method", "stages"),
     ],
 )
-def test_where_nothing_can_be_written_nothing_is_started(
+def test_refuses_unwritable_output_before_loading_a_model(
     run, folder: Path, tmp_path: Path, monkeypatch, command, name
 ) -> None:
     monkeypatch.setattr("fencepost.cli.models.load_recogniser", None)
@@ -459,7 +459,7 @@ def test_where_nothing_can_be_written_nothing_is_started(
 
 
 @pytest.mark.parametrize("missing", ["matplotlib", "torch"])
-def test_what_is_not_installed_is_named(analyzed, monkeypatch, missing: str) -> None:
+def test_names_packages_that_are_not_installed(analyzed, monkeypatch, missing: str) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     for module in [
         name
@@ -471,7 +471,7 @@ def test_what_is_not_installed_is_named(analyzed, monkeypatch, missing: str) -> 
     assert f"this needs {missing}, which is not installed: pip install 'fencepost[train]'" in message
 
 
-def test_ctrl_c_in_the_middle_of_a_landscape(analyzed, monkeypatch) -> None:
+def test_ctrl_c_stops_a_landscape(analyzed, monkeypatch) -> None:
     calls = 0
     forward = Model.forward
 
@@ -492,7 +492,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
+def test_progress_is_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
     unit = "the loss at {} points"
     with count_steps(51, "model", unit, quiet=False) as advance:
         advance()
@@ -512,7 +512,7 @@ def test_a_bar_in_a_terminal_and_a_line_elsewhere(monkeypatch, capsys) -> None:
     assert not sys.stderr.getvalue()
 
 
-def test_help_lists_every_analysis(run) -> None:
+def test_help_lists_the_analyses(run) -> None:
     for option in ("--help", "-h"):
         text = run("analyze", option).stdout
         for name in (

@@ -36,7 +36,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def audited(corpus: Path) -> tuple[Path, Result]:
-    """An audit, and what the command printed."""
+    """Folder of an audit, and the output of the command."""
     out = corpus.parent / "audit"
     review = ["--write", str(out.with_suffix(".json")), "--to", "label-studio"]
     result = CliRunner().invoke(
@@ -51,7 +51,7 @@ def suggestions(out: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (out / "suggestions.jsonl").read_text().splitlines()]
 
 
-def test_files_tables_and_json(audited: tuple[Path, Result], corpus: Path) -> None:
+def test_audit_writes_files_tables_and_json(audited: tuple[Path, Result], corpus: Path) -> None:
     out, printed = audited
     result = json.loads((corpus.parent / "a.json").read_text())
     ranked = suggestions(out)
@@ -71,10 +71,10 @@ def test_files_tables_and_json(audited: tuple[Path, Result], corpus: Path) -> No
     assert not list(out.rglob("*.safetensors"))
 
 
-def test_the_same_command_continues(
+def test_same_command_resumes_an_audit(
     audited: tuple[Path, Result], corpus: Path, run: Run, tmp_path: Path
 ) -> None:
-    """A fold that is complete is not trained again, and one that is not gives the same result again."""
+    """A complete fold is not trained again; the others give the same result."""
     out = shutil.copytree(audited[0], tmp_path / "audit")
     shutil.rmtree(out / "fold-2")
     (out / "suggestions.jsonl").unlink()
@@ -86,9 +86,7 @@ def test_the_same_command_continues(
     assert "contains an audit with other data, settings or folds" in other.stderr
 
 
-def test_a_fold_that_fails_is_named_and_tried_again(
-    corpus: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_failed_folds(corpus: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no luck")
 
@@ -122,7 +120,7 @@ def test_accepted_suggestions_are_applied(
     assert f"{accepted}:1" in again.stderr or first["gold"] is None
 
 
-def test_the_message_about_nesting_names_options_of_audit(
+def test_message_about_nesting_names_options_of_audit(
     audited: tuple[Path, Result], corpus: Path, run: Run, tmp_path: Path
 ) -> None:
     first, *_ = suggestions(audited[0])
@@ -139,7 +137,7 @@ def test_the_message_about_nesting_names_options_of_audit(
     assert "1 sentence skipped: conll cannot hold them" in printed
 
 
-def test_consistency_only_trains_nothing(run: Run) -> None:
+def test_consistency_only_reports_inconsistencies_without_folds(run: Run) -> None:
     result = json.loads(run("audit", "sample:train", "--consistency-only", "--json").stdout)
     assert result["consistency"]["type"] == {"cases": 24, "suspects": 72}
     assert len(result["inconsistencies"]) == sum(one["cases"] for one in result["consistency"].values())
@@ -165,13 +163,15 @@ def test_consistency_only_trains_nothing(run: Run) -> None:
         (["--out", "c", "--folds", "1000"], "each fold needs at least one; use fewer folds"),
     ],
 )
-def test_wrong_usage(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments, reason) -> None:
+def test_refuses_wrong_usage(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments, reason
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert reason in " ".join(run("audit", "sample:dev", *arguments, code=2).stderr.split())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_with_something_else_is_refused(run: Run, tmp_path: Path) -> None:
+def test_refuses_a_folder_with_other_content(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     result = run("audit", "sample:dev", "--out", tmp_path, code=2)
     assert "already exists and is not an audit" in result.stderr

@@ -22,7 +22,7 @@ from tests.methods.running import scores_of
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Sentences to learn from, and some of them to test on, one with a type that is not learnt."""
+    """Training data, and test data from it, one sentence of which has an unknown type."""
     folder = tmp_path_factory.mktemp("data")
     write(islice(read("sample:train"), 120), folder / "train.jsonl")
     first, *others = islice(read("sample:train"), 40)
@@ -51,7 +51,7 @@ def model(data):
 
 @pytest.fixture(scope="module")
 def content(model, data):
-    """The scores of the model, and its report."""
+    """Scores and report of the model."""
     arguments = ["evaluate", model, data / "test.jsonl", "--json"]
     result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
     arguments = ["analyze", "method", model, data / "test.jsonl", "--out", data / "analysis"]
@@ -63,7 +63,7 @@ def content(model, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["centre", "all", "rules"])
-def test_each_mode_has_the_scores_that_it_has_alone(run, model, data, content, mode):
+def test_scores_of_each_mode_equal_evaluate(run, model, data, content, mode):
     alone = run("evaluate", model, data / "test.jsonl", "--set", f"predict.mode={mode}", "--json").stdout
     alone = json.loads(alone)
     of_mode = content["offsets"]["decoding"][mode]
@@ -71,22 +71,22 @@ def test_each_mode_has_the_scores_that_it_has_alone(run, model, data, content, m
     assert of_mode["true_positives"] > 30
 
 
-def test_the_modes_differ_and_all_finds_the_most(content):
+def test_mode_all_predicts_most_and_centre_fewest(content):
     centre, every, rules = (content["offsets"]["decoding"][mode] for mode in ("centre", "all", "rules"))
     assert content["f1"] == rules["f1"]  # the default
     assert centre["predicted"] <= rules["predicted"] < every["predicted"]
     assert centre["recall"] <= rules["recall"] <= every["recall"]
 
 
-def test_labels_are_counted_span_by_span(model, data, content):
-    """A plain count: of each label the spans that should have it, that have it, and both."""
+def test_label_counts_equal_a_simple_count(model, data, content):
+    """Count for each label the spans that should have it, that have it, and both."""
     correct, predicted, gold = Counter(), Counter(), Counter()
     recogniser = load_model(model)
     names = recogniser.network.labels.names
     for sentence in read(data / "test.jsonl"):
         true = {}
         entities = sorted({e.key for e in sentence.entities if e.type in recogniser.types})
-        for distance in (2, 1, 0):  # what is nearer overwrites, and so does the first of the equally near
+        for distance in (2, 1, 0):  # nearer ones overwrite, and so does the first of equally near ones
             for start, end, type_ in reversed(entities):
                 moves = [(distance, 0, "S"), (-distance, 0, "S"), (0, distance, "E"), (0, -distance, "E")]
                 for by_start, by_end, side in moves:
@@ -106,21 +106,21 @@ def test_labels_are_counted_span_by_span(model, data, content):
     assert list(labels) == ["-2S", "-1S", "1S", "2S", "-2E", "-1E", "1E", "2E", "0"]
     for name, row in labels.items():
         assert row["support"] == gold[name]
-        # in a batch, sums are taken in another order, and a label may win by that
+        # in a batch, sums have another order, which may change a label
         assert row["predicted"] == pytest.approx(predicted[name], abs=1)
         assert row["true_positives"] == pytest.approx(correct[name], abs=1)
-    assert labels["0"]["support"] == content["support"] - 1  # the type that was never seen
+    assert labels["0"]["support"] == content["support"] - 1  # the unknown type
     assert labels["0"]["true_positives"] > 30
 
 
-def test_tables_are_shown(run, model, data, tmp_path):
+def test_prints_tables(run, model, data, tmp_path):
     text = run("analyze", "method", model, data / "test.jsonl", "--out", tmp_path).stdout
     assert text.index("model: labels") < text.index("model: decoding") < text.index("offsets.json")
     for row in ("-2S", "2E", "centre", "all", "rules"):
         assert f"\n  {row} " in text
 
 
-def test_a_method_without_offsets_has_no_such_report(run, data, tmp_path):
+def test_refuses_the_report_for_other_methods(run, data, tmp_path):
     changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4"]
     save_model(
         Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))), tmp_path / "other"

@@ -1,4 +1,4 @@
-"""`fencepost check`: exit codes, and what is said about each file and engine."""
+"""`fencepost check`: exit codes, and messages about each file and engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def model(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "model"))
 
 
-def test_a_model_that_is_as_it_was_saved(run, model: Path) -> None:
+def test_unchanged_model_passes(run, model: Path) -> None:
     result = run("check", model)
     assert "model.safetensors: ok" in result.stdout.splitlines()
     assert result.stdout.splitlines()[-2:] == ["engine onnx: works", "engine pytorch: works"]
@@ -32,7 +32,7 @@ def test_a_model_that_is_as_it_was_saved(run, model: Path) -> None:
     assert report["engines"] == {"onnx": None, "pytorch": None}
 
 
-def test_a_file_that_has_changed_is_named_and_nothing_is_loaded(run, model: Path) -> None:
+def test_names_a_changed_file_and_loads_nothing(run, model: Path) -> None:
     path = model / "onnx" / "encoder.onnx"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     result = run("check", model, "--json", code=1)
@@ -43,7 +43,7 @@ def test_a_file_that_has_changed_is_named_and_nothing_is_loaded(run, model: Path
     assert "onnx/encoder.onnx: changed" in run("check", model, code=1).stdout.splitlines()
 
 
-def test_a_model_without_sums_gets_them_if_it_works(run, model: Path) -> None:
+def test_write_adds_checksums_to_a_working_model(run, model: Path) -> None:
     (model / SUMS_FILE).unlink()
     result = run("check", model)
     assert "has no checksums; use --write" in result.stderr
@@ -53,7 +53,7 @@ def test_a_model_without_sums_gets_them_if_it_works(run, model: Path) -> None:
     assert json.loads(run("check", model, "--json").stdout)["checksums"]
 
 
-def test_a_model_that_does_not_work_gets_no_sums(run, model: Path) -> None:
+def test_write_keeps_checksums_of_a_broken_model(run, model: Path) -> None:
     weights = model / "model.safetensors"
     save_file({name: value * float("nan") for name, value in load_file(weights).items()}, weights)
     before = (model / SUMS_FILE).read_bytes()
@@ -63,11 +63,11 @@ def test_a_model_that_does_not_work_gets_no_sums(run, model: Path) -> None:
     assert (model / SUMS_FILE).read_bytes() == before
 
 
-def test_a_folder_without_a_model_is_refused(run, tmp_path: Path) -> None:
+def test_refuses_a_folder_without_a_model(run, tmp_path: Path) -> None:
     assert "not a model folder" in run("check", tmp_path, code=2).stderr
     (tmp_path / "config.json").write_text("[", encoding="utf-8")
     assert "config.json: this file is not valid JSON" in run("check", tmp_path, code=2).stderr
 
 
-def test_the_shipped_model(run) -> None:
+def test_shipped_model_passes(run) -> None:
     assert run("check").stdout.splitlines()[-1] == "engine int8: works"

@@ -17,7 +17,7 @@ from fencepost.training import train
 
 @pytest.fixture(scope="module")
 def members(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The small model, and one of another seed that has learnt less."""
+    """The small model, and one of another seed with fewer epochs."""
     folder = tmp_path_factory.mktemp("other")
     config = Config.parse(json.loads((small_model / "config.json").read_text())["config"])
     update = {"seed": 2, "epochs": 8}
@@ -28,7 +28,7 @@ def members(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> list
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sentences that both have learnt, so that there is something to find."""
+    """Sentences that both models have learnt, so that they predict entities."""
     path = tmp_path_factory.mktemp("corpus") / "dev.jsonl"
     write(islice(read("sample:train"), 40), path)
     return path
@@ -43,7 +43,9 @@ def combined(run, members: list[Path], corpus: Path, tmp_path: Path) -> Path:
     return out
 
 
-def test_in_all_commands(run, combined: Path, members: list[Path], corpus: Path, tmp_path: Path) -> None:
+def test_combination_works_in_all_commands(
+    run, combined: Path, members: list[Path], corpus: Path, tmp_path: Path
+) -> None:
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["dev"]["f1"] >= max(member["f1"] for member in result["members"])
     run("evaluate", combined, corpus, "--json", tmp_path / "scores.json")
@@ -63,12 +65,14 @@ def test_in_all_commands(run, combined: Path, members: list[Path], corpus: Path,
     assert json.loads((tmp_path / "scores.json").read_text())["f1"] == result["dev"]["f1"]
 
 
-def test_without_development_data(run, members: list[Path], tmp_path: Path) -> None:
+def test_members_have_equal_weights_without_development_data(
+    run, members: list[Path], tmp_path: Path
+) -> None:
     output = run("combine", *members, "--out", tmp_path / "out").stdout
     assert "all members have the same weight" in output
 
 
-def test_what_is_refused(run, members: list[Path], combined: Path, tmp_path: Path) -> None:
+def test_refuses_wrong_arguments(run, members: list[Path], combined: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
     wrong = ["combine", *members, "--out", tmp_path / "out"]
@@ -80,7 +84,7 @@ def test_what_is_refused(run, members: list[Path], combined: Path, tmp_path: Pat
     assert "no weights (model.safetensors) to start from" in run(*train_from, code=2).stderr
 
 
-def test_a_damaged_member_is_named(run, combined: Path) -> None:
+def test_check_names_a_damaged_member(run, combined: Path) -> None:
     shutil.copyfile(
         combined / "members" / "1" / "config.json", combined / "members" / "2" / "vocabulary.json"
     )

@@ -1,4 +1,4 @@
-"""`fencepost compare`, as a user runs it: models and other programs' files, side by side."""
+"""`fencepost compare`, as a user runs it: models and files of other programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEW = ["--resamples", 200, "--permutations", 999]
 def predictions(
     recall: float, wrong: float, seed: int, count: int = 40, score: float = 0.8
 ) -> list[Sentence]:
-    """Sentences with this share of the entities, and with wrong ones with this probability."""
+    """Return sentences with this share of the entities, and wrong ones with this probability."""
     chance = np.random.default_rng(seed)
     sentences = []
     for _ in range(count):
@@ -72,7 +72,7 @@ def compared(run, folder: Path):
     return compared
 
 
-def test_files_of_other_programs(compared, folder: Path) -> None:
+def test_compares_files_of_other_programs(compared, folder: Path) -> None:
     content = compared("good.jsonl", "alike.jsonl", "bad.jsonl")
     names = [f"{name}.jsonl" for name in FOUND]
     assert list(content["models"]) == names
@@ -107,14 +107,14 @@ def test_files_of_other_programs(compared, folder: Path) -> None:
     assert clear["f1_difference"]["low"] > 0.2
 
 
-def test_some_sentences_alone(compared) -> None:
+def test_limit_compares_the_first_sentences(compared) -> None:
     content = compared("good.jsonl", "bad.jsonl", "--limit", 10)
     assert content["sentences"] == 10
     expected = evaluate(GOLD[:10], FOUND["bad"][:10]).overall.f1
     assert content["models"]["bad.jsonl"]["f1"]["value"] == pytest.approx(expected)
 
 
-def test_the_tables_say_the_same(run, folder: Path) -> None:
+def test_tables_show_scores_and_significance(run, folder: Path) -> None:
     files = [folder / f"{name}.jsonl" for name in FOUND]
     labels = ["--label", "good", "--label", "alike", "--label", "[/bad] model"]
     output = run("compare", *files, "--data", folder / "gold.jsonl", *FEW, *labels).stdout
@@ -132,7 +132,7 @@ def test_the_tables_say_the_same(run, folder: Path) -> None:
     assert "Holm" not in two
 
 
-def test_a_model_against_itself_in_any_format(compared, folder: Path) -> None:
+def test_equal_predictions_in_two_formats_do_not_differ(compared, folder: Path) -> None:
     content = compared("good.jsonl", "good.conll")
     assert content["pairs"] == [
         {
@@ -145,8 +145,8 @@ def test_a_model_against_itself_in_any_format(compared, folder: Path) -> None:
     assert content["models"]["good.conll"]["ece"] is None  # a format without confidences
 
 
-def test_models_and_files_together(compared, folder: Path) -> None:
-    """Where the better one stands does not matter, and a file has what its model finds."""
+def test_compares_models_and_files(compared, folder: Path) -> None:
+    """The order has no effect, and a file equals the model that wrote it."""
     sentences = models.NESTED * 5
     write(predict(load_model(folder / "trained"), sentences), folder / "found.jsonl")
     content = compared("boundary-smoothing", "trained", "found.jsonl", data="nested.jsonl")
@@ -159,13 +159,13 @@ def test_models_and_files_together(compared, folder: Path) -> None:
     assert (same["p"], same["f1_difference"]["value"]) == (1.0, 0.0)
 
 
-def test_the_same_model_twice(compared, folder: Path) -> None:
+def test_compares_a_model_with_itself(compared, folder: Path) -> None:
     content = compared("trained", "trained", data="nested.jsonl")
     assert list(content["models"]) == [f"1: {folder / 'trained'}", f"2: {folder / 'trained'}"]
     assert content["pairs"][0]["p"] == 1.0
 
 
-def test_nothing_found_and_nothing_there(compared, folder: Path) -> None:
+def test_compares_without_predictions_and_without_entities(compared, folder: Path) -> None:
     write([s.with_entities([]) for s in GOLD], folder / "nothing.jsonl")
     content = compared("good.jsonl", "nothing.jsonl")
     assert content["models"]["nothing.jsonl"]["f1"] == {"value": 0.0, "low": 0.0, "high": 0.0}
@@ -175,7 +175,7 @@ def test_nothing_found_and_nothing_there(compared, folder: Path) -> None:
     assert empty["pairs"][0]["p"] == 1.0
 
 
-def test_json_into_a_file_in_addition_to_the_tables(run, folder: Path, tmp_path: Path) -> None:
+def test_writes_json_to_a_file_beside_the_tables(run, folder: Path, tmp_path: Path) -> None:
     files = [folder / "good.jsonl", folder / "bad.jsonl", "--data", folder / "gold.jsonl", *FEW]
     output = run("compare", *files, "--json", tmp_path / "result.json").stdout
     assert "good.jsonl is better" in " ".join(output.split())
@@ -210,13 +210,13 @@ def test_json_into_a_file_in_addition_to_the_tables(run, folder: Path, tmp_path:
         ),
     ],
 )
-def test_what_cannot_work_is_refused(run, folder: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_refuses_wrong_arguments(run, folder: Path, arguments: tuple[str, ...], message: str) -> None:
     (folder / "empty.jsonl").write_text("")
     there = [folder / one if (folder / one).exists() else one for one in arguments]
     assert message in run("compare", *there, code=2).stderr
 
 
-def test_a_table_of_anything() -> None:
+def test_print_table_escapes_and_aligns_cells() -> None:
     stream = io.StringIO()
     rows = [
         ("[/x] \x1b[31m", 1234, 0.25, "12.5", None, "left"),

@@ -13,7 +13,7 @@ CROSSED = (
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.json", "out.xml", "out.spacy"])
-def test_what_comes_back_is_what_was_there(run, tmp_path, name):
+def test_converted_corpus_is_read_back(run, tmp_path, name):
     result = run("convert", "sample:test", tmp_path / name)
     assert "150 sentences with 516 entities" in result.stderr
     back = list(read(tmp_path / name))
@@ -22,14 +22,14 @@ def test_what_comes_back_is_what_was_there(run, tmp_path, name):
     ]
 
 
-def test_to_standard_output_and_from_standard_input(run):
+def test_converts_standard_input_to_standard_output(run):
     lines = run("convert", "sample:dev", "-").stdout
     again = run("convert", "-", "-", "--to", "jsonl", stdin=lines).stdout
     assert again == lines
     assert len(lines.splitlines()) == 150
 
 
-def test_overlaps_are_refused_or_resolved_as_requested(run, tmp_path):
+def test_overlaps_are_refused_or_resolved(run, tmp_path):
     corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
     corpus.write_text(CROSSED)
     refused = run("convert", corpus, out, code=1)
@@ -41,7 +41,7 @@ def test_overlaps_are_refused_or_resolved_as_requested(run, tmp_path):
     assert "score (1)" in result.stderr
 
 
-def test_the_account_as_json(run, tmp_path):
+def test_json_has_counts_and_lost_fields(run, tmp_path):
     out, account = tmp_path / "out.conll", tmp_path / "account.json"
     run("convert", "sample:test", out, "--overlaps", "outermost", "--json", account)
     figures = json.loads(account.read_text())
@@ -49,7 +49,7 @@ def test_the_account_as_json(run, tmp_path):
     assert figures["parts_lost"] == {"doc": 150, "id": 150, "space_after": 150}
 
 
-def test_tag_schemes(run, tmp_path):
+def test_writes_each_tag_scheme(run, tmp_path):
     corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
     corpus.write_text('{"words": ["a", "b", "c"], "entities": [{"start": 0, "end": 3, "type": "X"}]}\n')
     for scheme, tags in (("bmes", "B-X M-X E-X"), ("bioes", "B-X I-X E-X"), ("iob1", "I-X I-X I-X")):
@@ -57,7 +57,7 @@ def test_tag_schemes(run, tmp_path):
         assert [line.split("\t")[1] for line in out.read_text().split("\n") if line] == tags.split()
 
 
-def test_rename_and_types(run, tmp_path):
+def test_renames_and_selects_types(run, tmp_path):
     corpus = tmp_path / "in.jsonl"
     corpus.write_text(
         '{"words": ["a", "b"], "entities": [{"start": 0, "end": 1, "type": "DNA_part"}, '
@@ -68,7 +68,7 @@ def test_rename_and_types(run, tmp_path):
     assert "OLD=NEW" in run("convert", corpus, "-", "--rename", "DNA", code=2).stderr
 
 
-def test_what_is_skipped_is_kept_beside_the_output(run, tmp_path):
+def test_skipped_sentences_are_written_beside_the_output(run, tmp_path):
     corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
     good = '{"words": ["a"], "entities": []}\n'
     corpus.write_text(good + "{broken\n" + good + '{"words": [""], "entities": []}\n')
@@ -103,18 +103,18 @@ def test_rejected_file_can_be_named_and_is_created_only_if_needed(run, tmp_path)
     assert "needs --skip-invalid" in run("convert", corpus, "-", "--rejected", "r", code=2).stderr
 
 
-def test_a_corpus_can_replace_itself(run, tmp_path):
+def test_corpus_can_replace_itself(run, tmp_path):
     corpus = tmp_path / "in.jsonl"
     corpus.write_text(CROSSED * 3)
     run("convert", corpus, corpus, "--types", "Y")
     assert [len(s.entities) for s in read(corpus)] == [1, 1, 1]
 
 
-def test_one_output_at_a_time_on_standard_output(run):
+def test_refuses_two_outputs_on_standard_output(run):
     assert "cannot both" in run("convert", "sample:dev", "-", "--json", code=2).stderr
 
 
-def test_what_is_skipped_never_overwrites_a_corpus(run, tmp_path):
+def test_skipped_sentences_never_overwrite_a_corpus(run, tmp_path):
     corpus, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     corpus.write_text("oops\n" + CROSSED)
     for path in (corpus, out):
@@ -123,7 +123,7 @@ def test_what_is_skipped_never_overwrites_a_corpus(run, tmp_path):
     assert corpus.read_text() == "oops\n" + CROSSED
 
 
-def test_what_was_skipped_earlier_does_not_stay(run, tmp_path):
+def test_removes_skipped_sentences_of_an_earlier_run(run, tmp_path):
     corpus, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     stale = tmp_path / "out.jsonl.rejected.jsonl"
     corpus.write_text(CROSSED + "oops\n")
@@ -134,7 +134,7 @@ def test_what_was_skipped_earlier_does_not_stay(run, tmp_path):
     assert not stale.exists()
 
 
-def test_sentences_that_do_not_fit_are_skipped_with_their_entities(run, tmp_path):
+def test_skipped_sentences_keep_their_entities(run, tmp_path):
     corpus, out = tmp_path / "in.jsonl", tmp_path / "out.conll"
     corpus.write_text(CROSSED + '{"words": ["a"], "entities": []}\n')
     assert "skipped: 0 invalid sentences and 1 that" in run("convert", corpus, out, "--skip-invalid").stderr
@@ -143,7 +143,7 @@ def test_sentences_that_do_not_fit_are_skipped_with_their_entities(run, tmp_path
     assert json.loads(rejected["raw"]) == json.loads(CROSSED)
 
 
-def test_types_that_are_removed_or_never_occur_are_mentioned(run, tmp_path):
+def test_reports_removed_and_unused_types(run, tmp_path):
     result = run(
         "convert", "sample:test", tmp_path / "x.jsonl", "--types", "person, persn", "--rename", "a=b"
     )
@@ -155,7 +155,7 @@ def test_types_that_are_removed_or_never_occur_are_mentioned(run, tmp_path):
     )
 
 
-def test_without_skipping_a_corpus_of_any_name_is_read(run, tmp_path):
+def test_reads_a_corpus_named_like_a_rejected_file(run, tmp_path):
     corpus, out = tmp_path / "out.jsonl.rejected.jsonl", tmp_path / "out.jsonl"
     corpus.write_text(CROSSED)
     run("convert", corpus, out)
@@ -195,7 +195,7 @@ def test_rejected_records_are_counted_or_kept(run, tmp_path):
     assert "4 sentences with 4 entities" in run("convert", corpus, out, "--keep-rejected").stderr
 
 
-def test_all_commands_that_read_say_what_was_rejected(tmp_path, capsys):
+def test_reading_options_report_rejected_records(tmp_path, capsys):
     from fencepost.cli.options import ReadingOptions
 
     (tmp_path / "in.jsonl").write_text(PRODIGY)
@@ -216,7 +216,7 @@ def test_all_commands_that_read_say_what_was_rejected(tmp_path, capsys):
         ["in.jsonl", "out.jsonl", "--json", "loop.json"],
     ],
 )
-def test_links_in_a_circle(run, tmp_path, monkeypatch, arguments):
+def test_refuses_circular_links(run, tmp_path, monkeypatch, arguments):
     monkeypatch.chdir(tmp_path)
     for name in ("loop", "loop.json"):
         (tmp_path / name).symlink_to(name)

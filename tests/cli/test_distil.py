@@ -18,7 +18,7 @@ OPTIONS = ("--encoder", "scratch", "--set", "encoder.lstm.size=16", "--epochs", 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "train.jsonl"
-    write(islice(read("sample:train"), 40), path)  # what the teacher was trained on: it has all types
+    write(islice(read("sample:train"), 40), path)  # the training data of the teacher, which has all types
     return path
 
 
@@ -30,7 +30,9 @@ def texts(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_student_in_all_commands(run, small_model: Path, corpus: Path, texts: Path, tmp_path: Path) -> None:
+def test_distilled_model_works_in_other_commands(
+    run, small_model: Path, corpus: Path, texts: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "student"
     result = run(
         *("distil", small_model, texts, "--text-column", "body", "--train", corpus, "--dev", "sample:dev"),
@@ -48,7 +50,7 @@ def test_a_student_in_all_commands(run, small_model: Path, corpus: Path, texts: 
     assert "already exists" in again.stderr
 
 
-def test_fewer_layers(run, small_model: Path, corpus: Path, tmp_path: Path) -> None:
+def test_layers_reduces_the_encoder(run, small_model: Path, corpus: Path, tmp_path: Path) -> None:
     encoder = save_bert(tmp_path / "encoder", num_hidden_layers=3)
     command = ("distil", small_model, "sample:dev", "--train", corpus, "--encoder", encoder, "--epochs", "1")
     small = ("--set", "encoder.lstm.size=8", "--set", "method.size=8", "--no-report", "--sentences", "5")
@@ -69,7 +71,7 @@ def load_names(folder: Path) -> list[str]:
         return list(file.keys())
 
 
-def test_what_is_refused(run, small_model: Path, corpus: Path, texts: Path, tmp_path: Path) -> None:
+def test_refuses_wrong_arguments(run, small_model: Path, corpus: Path, texts: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "out")
     assert "--train" in run("distil", small_model, texts, *out, code=2).stderr
     nowhere = run("distil", tmp_path, texts, "--train", corpus, *out, code=2)

@@ -27,15 +27,15 @@ def test_nested_entities_are_drawn_below_each_other():
     ]
 
 
-def test_a_narrow_entity_has_its_label_after_it_and_a_score():
+def test_narrow_entity_has_label_and_score_after_it():
     assert draw_lines(Sentence(["A", "b"], [Entity(0, 1, "X", 0.5)]))[1] == "│ X 0.50"
 
 
-def test_a_label_is_before_its_entity_if_there_is_no_room_after_it():
+def test_label_without_room_after_its_entity_is_before_it():
     assert draw_lines(Sentence(["aaaa", "bb"], [Entity(1, 2, "X")]), width=8)[1] == "   X ╰╯"
 
 
-def test_labels_never_cover_each_other():
+def test_labels_never_overlap():
     sentence = Sentence(["A", "b", "c"], [Entity(0, 1, "first"), Entity(1, 2, "second")])
     assert draw_lines(sentence)[1:] == ["│ first", "  │ second", ""]
 
@@ -44,13 +44,13 @@ def test_wide_characters_count_twice():
     assert draw_lines(Sentence(["科技", "好"], [Entity(1, 2, "X")]))[1] == "     ╰╯ X"
 
 
-def test_an_entity_over_a_line_end_continues():
+def test_entity_continues_after_a_line_end():
     lines = draw_lines(Sentence(["aaaa", "bbbb", "cccc"], [Entity(0, 3, "T")]), width=12)
     assert lines == ["aaaa bbbb", "╰─ T ───┄", "cccc", "┄T─╯", ""]
 
 
 def drawn_text(text: str, *entities: tuple[str, str], width: int = 80) -> list[str]:
-    """A text with these phrases as entities."""
+    """Draw a text with these phrases as entities."""
     offsets = make_splitter("en").split(text)
     sentences = []
     for words in offsets:
@@ -64,7 +64,7 @@ def drawn_text(text: str, *entities: tuple[str, str], width: int = 80) -> list[s
     return draw_text(Document(text, sentences, offsets), width, Palette()).plain.split("\n")
 
 
-def test_a_raw_text_is_drawn_as_it_is_written():
+def test_raw_text_is_drawn_with_its_own_spacing():
     text = "The University of  Toronto's\tpresident (Ada) left. He is back."
     assert drawn_text(
         text, ("University of  Toronto", "organization"), ("Toronto", "place"), ("He", "X")
@@ -76,7 +76,7 @@ def test_a_raw_text_is_drawn_as_it_is_written():
     ]
 
 
-def test_a_raw_text_breaks_where_it_has_white_space():
+def test_raw_text_is_wrapped_at_white_space():
     assert drawn_text("one Toronto's, two", ("Toronto", "place"), width=12) == [
         "one",
         "Toronto's,",
@@ -94,7 +94,7 @@ def test_a_raw_text_breaks_where_it_has_white_space():
     st.lists(st.tuples(st.integers(0, 11), st.integers(1, 12), st.sampled_from(["a", "person", "x" * 20]))),
     st.integers(1, 60),
 )
-def test_every_entity_is_drawn_and_rows_stay_apart(words, spans, width):
+def test_every_entity_is_drawn(words, spans, width):
     entities = [Entity(start, end, type_) for start, end, type_ in spans if start < end <= len(words)]
     lines = draw_lines(Sentence(words, entities), width)
     starts = sum(len(re.findall("[╰│]", line)) for line in lines)

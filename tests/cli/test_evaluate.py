@@ -5,7 +5,7 @@ import json
 GOLD = "Ada\tB-PER\nLovelace\tI-PER\nmet\tO\nOslo\tB-LOC\n\nhi\tO\n"
 
 
-def test_scores_of_two_files_in_different_formats(run, tmp_path):
+def test_scores_two_files_in_different_formats(run, tmp_path):
     gold, predicted = tmp_path / "gold.conll", tmp_path / "predicted.jsonl"
     gold.write_text(GOLD)
     predicted.write_text(
@@ -23,7 +23,7 @@ def test_scores_of_two_files_in_different_formats(run, tmp_path):
     assert "expected calibration error 0.350" in table
 
 
-def test_perfect_predictions(run, tmp_path):
+def test_perfect_predictions_score_100(run, tmp_path):
     report = tmp_path / "scores.json"
     text = run("evaluate", "--gold", "sample:test", "--predicted", "sample:test", "--json", report).stdout
     assert "100.0" in text
@@ -31,7 +31,7 @@ def test_perfect_predictions(run, tmp_path):
     assert json.loads(report.read_text())["f1"] == 1.0
 
 
-def test_other_sentences_are_refused(run, tmp_path):
+def test_refuses_different_sentences(run, tmp_path):
     gold, predicted = tmp_path / "gold.conll", tmp_path / "predicted.conll"
     gold.write_text(GOLD)
     predicted.write_text(GOLD.replace("Oslo", "Rome"))
@@ -44,7 +44,7 @@ def test_other_sentences_are_refused(run, tmp_path):
     )
 
 
-def test_the_engine_is_named_and_any_other_gives_the_same_scores(run, small_model, exported_model):
+def test_engines_are_named_and_give_the_same_scores(run, small_model, exported_model):
     content = json.loads(run("evaluate", small_model, "sample:dev", "--json", "--threads", 1).stdout)
     assert content["engine"] == "pytorch"
     assert " sentences per second (pytorch)" in run("evaluate", small_model, "sample:dev").stdout
@@ -65,13 +65,13 @@ def test_the_engine_is_named_and_any_other_gives_the_same_scores(run, small_mode
     assert flat["predicted"] < content["predicted"]
 
 
-def test_engines_that_a_model_has_not_are_refused(run, small_model):
+def test_refuses_engines_that_the_model_does_not_have(run, small_model):
     assert "was not exported" in run("evaluate", small_model, "sample:dev", "--engine", "onnx", code=2).stderr
     files = ["--gold", "sample:dev", "--predicted", "sample:dev"]
     assert "without --set" in run("evaluate", *files, "--engine", "onnx", code=2).stderr
 
 
-def test_names_of_types_cannot_play_with_the_terminal(run, tmp_path):
+def test_type_names_cannot_send_escape_sequences(run, tmp_path):
     path = tmp_path / "gold.jsonl"
     path.write_text('{"words": ["Ada"], "entities": [{"start": 0, "end": 1, "type": "\\u001b[31mred"}]}\n')
     text = run("evaluate", "--gold", path, "--predicted", path).stdout

@@ -1,4 +1,4 @@
-"""`fencepost export`: graphs beside the weights, called good only if they were held against the model."""
+"""`fencepost export`: graphs beside the weights, which are trusted only after a check."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def facts(model: Path) -> dict:
     return json.loads((model / "onnx" / "export.json").read_text())
 
 
-def test_without_data_nothing_is_called_good(run, model: Path) -> None:
+def test_export_without_data_is_not_trusted(run, model: Path) -> None:
     result = run("export", model, "--int8")
     assert "encoder.onnx" in result.stderr
     assert "encoder.int8.onnx" in result.stderr
     assert "not checked" in result.stderr
     assert "good" not in result.stderr.splitlines()[0]
     assert "checked" not in facts(model)
-    assert load(model).engine == "onnx"  # int8 is there, but how good it is is unknown
+    assert load(model).engine == "onnx"  # int8 exists, but its quality is unknown
     assert load(model, engine="int8").engine == "int8"
 
 
@@ -51,8 +51,8 @@ def test_checked_graphs_are_used(run, model: Path) -> None:
         assert json.loads(path.read_text())["f1"] == pytest.approx(f1)
 
 
-def test_int8_that_loses_too_much_is_removed(run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is put back into single precision: the quantised graph is made one that finds other things."""
+def test_removes_an_int8_graph_that_loses_too_much(run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quantised graph always loses, whichever parts are set to single precision."""
     exact = exporting._compare
 
     def worse(folder: Path, engine: str, *rest) -> tuple[int, float]:
@@ -69,7 +69,7 @@ def test_int8_that_loses_too_much_is_removed(run, model: Path, monkeypatch: pyte
     assert load(model).engine == "onnx"
 
 
-def test_graphs_that_find_other_entities_are_removed(run, model: Path, monkeypatch) -> None:
+def test_removes_graphs_that_predict_other_entities(run, model: Path, monkeypatch) -> None:
     monkeypatch.setattr(exporting, "_compare", lambda *_: (7, 0.5))
     result = run("export", model, "--check", "sample:dev", code=1)
     assert "other entities than the model in 7 of 150 sentences" in result.stderr
@@ -77,8 +77,8 @@ def test_graphs_that_find_other_entities_are_removed(run, model: Path, monkeypat
     assert load(model).engine == "pytorch"
 
 
-def test_sensitive_parts_are_put_back_one_by_one(run, model: Path, monkeypatch) -> None:
-    """The second of them makes it good enough."""
+def test_sets_sensitive_parts_to_float_one_by_one(run, model: Path, monkeypatch) -> None:
+    """With the second part, the graph is good enough."""
     losses = iter([0.1, 0.1, 0.0])
     exact = exporting._compare
 
@@ -107,7 +107,7 @@ def test_sensitive_parts_are_put_back_one_by_one(run, model: Path, monkeypatch) 
         (("{model}", "--check", "{empty}"), "contains no sentences to check the graphs with"),
     ],
 )
-def test_what_cannot_work_is_refused(run, model: Path, tmp_path: Path, arguments, message: str) -> None:
+def test_refuses_wrong_arguments(run, model: Path, tmp_path: Path, arguments, message: str) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
     result = run("export", *(a.format(model=model, empty=empty) for a in arguments), code=2)

@@ -1,4 +1,4 @@
-"""The frame of the command line: exit codes, streams, `--json`, a quick start."""
+"""The frame of the command line: exit codes, streams, `--json`, quick start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def shell(*arguments: object, **options: object) -> subprocess.CompletedProcess[
     )
 
 
-def test_version_and_help():
+def test_prints_version_and_help():
     assert shell("--version").stdout == f"fencepost {__version__}\n"
     help_ = shell("--help")
     assert help_.returncode == 0
@@ -34,13 +34,13 @@ def test_version_and_help():
         assert command in help_.stdout
 
 
-def test_no_arguments_show_the_help_and_are_wrong_usage():
+def test_no_arguments_print_help_and_exit_with_2():
     result = shell()
     assert result.returncode == 2
     assert "Usage" in result.stdout + result.stderr
 
 
-def test_nothing_heavy_is_imported_before_a_command_runs():
+def test_importing_the_cli_imports_no_heavy_modules():
     heavy = {"numpy", "spacy", "torch", "transformers", "pydantic", "scipy"}
     code = f"import sys, fencepost.cli; print(sorted({heavy!r} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
@@ -59,19 +59,19 @@ def test_nothing_heavy_is_imported_before_a_command_runs():
         (["inspect", "sample:test", "--word-column", "0"], "columns are numbered from 1"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_says_what_is_wrong(run, arguments, message, tmp_path, monkeypatch):
+def test_wrong_usage_exits_with_2_and_a_message(run, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert message in run(*arguments, code=2).stderr
 
 
-def test_a_process_ends_with_2_and_without_a_traceback():
+def test_wrong_command_exits_with_2_without_a_traceback():
     result = shell("inspekt")
     assert result.returncode == 2
     assert "inspekt" in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_bad_input_ends_with_2_and_names_file_and_line(tmp_path):
+def test_bad_input_exits_with_2_and_names_file_and_line(tmp_path):
     bad = tmp_path / "bad.conll"
     bad.write_text("Ada B-PER\nLovelace I-PER\n\nin O\nLondon B_LOC\n")
     result = shell("inspect", bad)
@@ -80,14 +80,14 @@ def test_bad_input_ends_with_2_and_names_file_and_line(tmp_path):
     assert result.stdout == ""
 
 
-def test_work_that_cannot_be_done_ends_with_1(tmp_path):
+def test_refused_work_exits_with_1(tmp_path):
     result = shell("convert", "sample:test", tmp_path / "out.conll")
     assert result.returncode == 1
     assert "91 sentences have overlapping or nested entities" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_closed_pipe_prints_no_traceback():
+def test_closed_pipe_prints_no_traceback():
     command = [*COMMAND, "convert", "sample:train", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as producer:
         assert producer.stdout.readline().startswith(b"{")
@@ -96,7 +96,7 @@ def test_a_closed_pipe_prints_no_traceback():
 
 
 def interrupted(process):
-    """What the process says; a signal just before it waits for more input can be lost, so it gets several."""
+    """Return the messages; a signal just before the process waits for input can be lost, so send several."""
     for _ in range(6):
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -125,14 +125,14 @@ def test_ctrl_c_leaves_no_half_file(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["endless.jsonl", "out.jsonl"]
 
 
-def test_piped_output_has_no_colours_and_quiet_says_nothing(tmp_path):
+def test_piped_output_has_no_colours_and_quiet_prints_nothing(tmp_path):
     result = shell("inspect", "sample:dev", "--examples", "2")
     assert "\x1b" not in result.stdout
     assert shell("convert", "sample:dev", tmp_path / "out.xml", "--quiet").stderr == ""
     assert "\x1b" in shell("inspect", "sample:dev", env={**os.environ, "FORCE_COLOR": "1"}).stdout
 
 
-def test_a_terminal_sees_a_progress_bar_and_the_output_does_not(tmp_path):
+def test_progress_bar_is_in_the_terminal_and_not_in_the_output(tmp_path):
     import pty
 
     terminal, side = pty.openpty()
@@ -180,14 +180,14 @@ def test_json_never_overwrites_a_corpus(run, tmp_path):
     assert json.loads(report.read_text())["corpora"][0]["sentences"] == 150
 
 
-def test_a_path_that_cannot_be_written_is_an_error(run, tmp_path):
+def test_refuses_unwritable_paths(run, tmp_path):
     result = run("convert", "sample:dev", tmp_path / "no-such-folder" / "out.jsonl", code=2)
     assert "cannot be written" in result.stderr
     result = run("convert", "sample:dev", Path(tmp_path), "--to", "jsonl", code=2)
     assert "is a folder" in result.stderr
 
 
-def test_a_terminal_without_all_letters_and_a_closed_standard_input(tmp_path):
+def test_works_with_ascii_terminal_and_closed_standard_input(tmp_path):
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     result = shell("inspect", "sample:dev", "--examples", "1", env=environment)
     assert result.returncode == 0
@@ -207,7 +207,7 @@ def test_standard_input_is_read_once(run):
     assert "given twice" in run("evaluate", "--gold", "-", "--predicted", "-", code=2).stderr
 
 
-def test_a_file_whose_name_is_not_utf8(tmp_path):
+def test_reads_a_file_whose_name_is_not_utf8(tmp_path):
     name = os.fsencode(tmp_path) + b"/\xff.conll"
     Path(os.fsdecode(name)).write_text("a O\n")
     report = tmp_path / "report.json"

@@ -1,4 +1,4 @@
-"""`--help` of every command: flags as flags, options under titles, and an example that can be run."""
+"""`--help` of every command: switches without a type, options under titles, and a valid example."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def help_of(*path: str) -> str:
 
 
 @pytest.mark.parametrize("path", [(), ("analyze",), *COMMANDS], ids=" ".join)
-def test_flags_have_no_type(path):
+def test_switches_have_no_type(path):
     page = help_of(*path)
     assert re.search(r"--help +-h +Show this message", page)
     assert "<bool>" not in page
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_an_example_is_one_that_the_command_takes(path):
+def test_examples_in_help_are_valid(path):
     text = COMMANDS[path].help
     examples = re.findall(r"^(?:Example: )?(fencepost .*(?:\n.+)*)", text, re.MULTILINE)
     assert examples, f"fencepost {' '.join(path)} --help has no example"

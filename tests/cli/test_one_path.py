@@ -20,7 +20,7 @@ TYPES = ("LOC", "ORG", "PER")
 
 @pytest.fixture(scope="module")
 def sentences() -> list[Sentence]:
-    """Up to far longer than any encoder reads at once, with random entities."""
+    """Sentences up to much longer than the limit of any encoder, with random entities."""
     dice = random.Random(0)  # noqa: S311
     words = sorted({word for sentence in models.NESTED for word in sentence.words})
     result = []
@@ -33,14 +33,16 @@ def sentences() -> list[Sentence]:
 
 @pytest.fixture(scope="module", params=["scratch", "transformer"])
 def encoder(request, tmp_path_factory) -> dict:
-    """One that reads words in any number, and one that reads 40 sub-words at once."""
+    """Settings of an encoder without limit, and of one that reads 40 sub-words at once."""
     if request.param == "scratch":
         return models.SCRATCH
     return {"name": str(models.save_bert(tmp_path_factory.mktemp("bert"))), "lstm": {"size": 0}}
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_evaluate_counts_what_predict_finds(run, tmp_path: Path, method: str, encoder, sentences) -> None:
+def test_evaluate_counts_the_entities_of_predict(
+    run, tmp_path: Path, method: str, encoder, sentences
+) -> None:
     data, folder = tmp_path / "data.jsonl", tmp_path / "model"
     write(sentences, data)
     models.saved(models.random_model(method, encoder), folder)

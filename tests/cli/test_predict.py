@@ -47,7 +47,7 @@ def expected(ner, text: str) -> list[dict]:
     ]
 
 
-def test_texts_in_the_command_are_drawn_as_they_are_written(run, small_model):
+def test_texts_in_the_command_are_drawn(run, small_model):
     output = run("predict", small_model, *TEXTS[:3]).stdout
     for text in TEXTS[:3]:
         assert "".join(text.split())[:20] in "".join(output.split())
@@ -55,7 +55,7 @@ def test_texts_in_the_command_are_drawn_as_they_are_written(run, small_model):
     assert "╰" in output
 
 
-def test_without_a_model_the_one_that_ships_is_used(run, shipped, ner):
+def test_default_model_is_the_shipped_one(run, shipped, ner):
     result = run("predict", TEXTS[0], "two words", "--output", "-")
     first, second = map(json.loads, result.stdout.splitlines())
     assert first == {"text": TEXTS[0], "entities": expected(ner, TEXTS[0])}
@@ -64,7 +64,7 @@ def test_without_a_model_the_one_that_ships_is_used(run, shipped, ner):
     assert "2 texts, " in result.stderr
 
 
-def test_a_model_by_its_name(run, shipped, ner, monkeypatch, tmp_path):
+def test_model_can_be_given_by_name(run, shipped, ner, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(loading, "entry_points", lambda **_: ())
     name = loading.SHIPPED.name
@@ -74,7 +74,7 @@ def test_a_model_by_its_name(run, shipped, ner, monkeypatch, tmp_path):
     assert "pip install fencepost-models" in run("predict", "mentions", TEXTS[0], code=2).stderr
 
 
-def test_no_model_came_with_the_package(run, monkeypatch, tmp_path):
+def test_reports_a_missing_shipped_model(run, monkeypatch, tmp_path):
     monkeypatch.setattr(loading, "SHIPPED", tmp_path / "nowhere")
     assert "nowhere: not a model folder" in run("predict", "Some text", code=2).stderr
 
@@ -87,28 +87,28 @@ def test_no_model_came_with_the_package(run, monkeypatch, tmp_path):
         ("{}/nowhere", "no such model folder"),
     ],
 )
-def test_a_first_argument_that_was_meant_as_a_model(run, shipped, tmp_path, argument, message):
+def test_explains_a_path_that_is_not_a_model(run, shipped, tmp_path, argument, message):
     (tmp_path / "file.txt").write_text("x")
     assert message in run("predict", argument.format(tmp_path), "a text", code=2).stderr
 
 
-def test_texts_that_look_a_little_like_paths(run, shipped):
+def test_texts_that_resemble_paths_are_predicted(run, shipped):
     result = run("predict", "He and/or she came.", "x" * 5000, "--output", "-", "--quiet")
     assert len(result.stdout.splitlines()) == 2
     assert not result.stderr
 
 
-def test_texts_and_a_file_contradict(run, shipped, tmp_path):
+def test_refuses_texts_together_with_input(run, shipped, tmp_path):
     message = run("predict", "my-modle", "--input", tmp_path / "x.txt", code=2).stderr
     assert "give texts or --input, not both (the first text is 'my-modle'" in message
 
 
-def test_standard_input_is_read_where_nothing_is_given(run, small_model, ner):
+def test_reads_standard_input_by_default(run, small_model, ner):
     result = run("predict", small_model, "--output", "-", stdin="\n".join(TEXTS[:2]))
     assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == TEXTS[:2]
 
 
-def test_in_a_terminal_nothing_to_read_is_wrong_usage(run, shipped, monkeypatch):
+def test_refuses_to_read_from_a_terminal(run, shipped, monkeypatch):
     monkeypatch.setattr("fencepost.cli.predict_arguments.sys", _Terminal())
     assert "give texts, as in fencepost predict" in run("predict", code=2).stderr
 
@@ -138,7 +138,7 @@ def test_each_line_is_a_text(run, small_model, ner, tmp_path):
     assert "科技" in (tmp_path / "out.jsonl").read_text(encoding="utf-8")
 
 
-def test_bytes_that_are_not_text(run, small_model, tmp_path):
+def test_lines_that_are_not_utf8_are_refused_or_skipped(run, small_model, tmp_path):
     source, out = tmp_path / "in.txt", tmp_path / "out.jsonl"
     source.write_bytes(b"one\ntw\xff\nthree\n")
     refused = run("predict", small_model, "--input", source, "--output", out, code=2)
@@ -150,7 +150,7 @@ def test_bytes_that_are_not_text(run, small_model, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "\ufeff"])
-def test_a_file_without_a_text(run, small_model, tmp_path, content):
+def test_file_without_text_gives_empty_output(run, small_model, tmp_path, content):
     (tmp_path / "in.txt").write_text(content, encoding="utf-8")
     result = run("predict", small_model, "--input", tmp_path / "in.txt", "--output", tmp_path / "out.jsonl")
     assert "contains no text" in result.stderr
@@ -177,7 +177,7 @@ def test_white_space_separates_pretokenized_words(run, small_model, tmp_path):
 # JSON
 
 
-def test_objects_with_a_text_keep_their_other_keys(run, small_model, ner, tmp_path):
+def test_json_objects_keep_their_other_keys(run, small_model, ner, tmp_path):
     records = [
         {"text": TEXTS[0], "id": 7, "meta": {"a": [1.5, None]}, "label": "news", "spans": []},
         {"doc": "d", "text": "", "entities": []},
@@ -198,12 +198,12 @@ def test_objects_with_a_text_keep_their_other_keys(run, small_model, ner, tmp_pa
 
 
 @pytest.mark.parametrize("content", ['"one"\n"t\\"wo"\n', '["one", "t\\"wo"]', '[{"text": "one"}, "t\\"wo"]'])
-def test_strings_are_texts(run, small_model, content):
+def test_json_strings_are_texts(run, small_model, content):
     result = run("predict", small_model, "--input", "-", "--output", "-", "-q", stdin=content)
     assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == ["one", 't"wo']
 
 
-def test_an_object_without_a_text(run, small_model, tmp_path):
+def test_json_objects_without_text_are_refused_or_skipped(run, small_model, tmp_path):
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n{"text": "\\ud800"}\n"\\ud800"\n')
     arguments = ["predict", small_model, "--input", tmp_path / "in.jsonl", "--output", "-"]
     assert "in.jsonl:2: 'text' is missing, or not a string" in run(*arguments, code=2).stderr
@@ -212,7 +212,7 @@ def test_an_object_without_a_text(run, small_model, tmp_path):
     assert result.stderr.count("skipped") == 3
 
 
-# Which way a file goes
+# Kinds of files
 
 
 @pytest.mark.parametrize(
@@ -238,21 +238,21 @@ def test_an_object_without_a_text(run, small_model, tmp_path):
         ("a.tsv", "Ada\tB-PER\nmet\tO\n", "conll"),
     ],
 )
-def test_text_or_corpus(tmp_path, name, content, kind):
+def test_detects_texts_and_corpora(tmp_path, name, content, kind):
     (tmp_path / name).write_text(content)
     for format_, expected_kind in ((None, kind), ("text", "text")):
         with closing(Source.open(tmp_path / name)) as source:
             assert detect_kind(source, format_) == expected_kind
 
 
-def test_an_unknown_format_and_a_folder_of_text(run, small_model, tmp_path):
+def test_refuses_unknown_formats_and_folders_of_text(run, small_model, tmp_path):
     message = run("predict", small_model, "--input", "x", "--format", "txt", code=2).stderr
     assert "did you mean text?" in message
     message = run("predict", small_model, "--input", tmp_path, "--format", "text", code=2).stderr
     assert "is a folder" in message
 
 
-def test_a_corpus_is_predicted_with_its_words(run, small_model, ner, tmp_path):
+def test_corpus_is_predicted_with_its_words(run, small_model, ner, tmp_path):
     out = tmp_path / "out.jsonl"
     write(LEARNT[:5], tmp_path / "in.jsonl")
     run("predict", small_model, "--input", tmp_path / "in.jsonl", "--output", out)
@@ -265,7 +265,7 @@ def test_a_corpus_is_predicted_with_its_words(run, small_model, ner, tmp_path):
         ]
 
 
-def test_raw_text_to_a_corpus(run, small_model, tmp_path):
+def test_raw_text_can_be_written_as_a_corpus(run, small_model, tmp_path):
     source, out = tmp_path / "in.jsonl", tmp_path / "out.xml"
     source.write_text(json.dumps({"text": f"{TEXTS[0]} {TEXTS[1]}", "id": "x", "topic": 1}) + "\n")
     run("predict", small_model, "--input", source, "--output", out)
@@ -279,10 +279,10 @@ def test_raw_text_to_a_corpus(run, small_model, tmp_path):
     assert first.meta == {"topic": 1}
 
 
-# What is found
+# Entities
 
 
-def test_types_and_confidence(run, small_model, ner):
+def test_types_confidence_and_selection_filter_entities(run, small_model, ner):
     base = ["predict", small_model, *TEXTS[:8], "--output", "-", "-q"]
 
     def predict(*arguments: str) -> list[dict]:
@@ -306,7 +306,7 @@ def test_types_and_confidence(run, small_model, ner):
 
 
 @pytest.mark.parametrize(("unit", "encoding", "size"), [("utf-16", "utf-16-le", 2), ("bytes", "utf-8", 1)])
-def test_offsets_in_other_units(run, small_model, tmp_path, unit, encoding, size):
+def test_offsets_are_written_in_the_chosen_unit(run, small_model, tmp_path, unit, encoding, size):
     text = f"😀 Ł. {TEXTS[0]}"
     run("predict", small_model, text, "--output", tmp_path / "o.jsonl", "--offsets", unit)
     (record,) = lines(tmp_path / "o.jsonl")
@@ -316,7 +316,7 @@ def test_offsets_in_other_units(run, small_model, tmp_path, unit, encoding, size
         assert part.decode(encoding) == one["text"]
 
 
-def test_line_breaks_are_those_of_the_option(run, small_model, tmp_path):
+def test_lines_option_decides_about_line_breaks(run, small_model, tmp_path):
     text = "Plan\n- Budget: five\n- Owner: Ada"
 
     def count(*more):
@@ -368,13 +368,13 @@ def test_line_breaks_are_those_of_the_option(run, small_model, tmp_path):
         (["--output", "x.conll"], "conll cannot hold overlapping entities"),
     ],
 )
-def test_wrong_requests(run, small_model, tmp_path, monkeypatch, arguments, message):
+def test_refuses_wrong_arguments(run, small_model, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     assert message in run("predict", small_model, "a text", *arguments, code=2).stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_threads(run, small_model):
+def test_threads_sets_the_threads_of_pytorch(run, small_model):
     import torch
 
     before = torch.get_num_threads()
@@ -389,7 +389,7 @@ def test_threads(run, small_model):
 
 
 class Endless(io.RawIOBase):
-    """Lines without an end."""
+    """Endless stream of lines."""
 
     def __init__(self) -> None:
         self.bytes_returned = 0
@@ -405,18 +405,18 @@ class Endless(io.RawIOBase):
         return len(data)
 
 
-def test_a_file_without_an_end_streams(run, small_model, monkeypatch):
+def test_limit_reads_only_the_start_of_an_endless_file(run, small_model, monkeypatch):
     monkeypatch.setattr("fencepost.runtime.chunks.TEXTS", 16)
     stream = Endless()
     source = Source.from_stream("endless", io.BufferedReader(stream, 1 << 16))
     monkeypatch.setattr(Source, "open", lambda _: source)
     result = run("predict", small_model, "--input", "x", "--output", "-", "--limit", 40)
     assert len(result.stdout.splitlines()) == 40
-    assert stream.bytes_returned < 3 << 20  # what detection looks at, and a piece or two
+    assert stream.bytes_returned < 3 << 20  # the part that detection reads, and one or two blocks
 
 
 @pytest.mark.parametrize("with_words", [False, True])
-def test_texts_are_read_as_far_ahead_as_they_are_predicted_together(ner, with_words, monkeypatch):
+def test_reads_ahead_only_the_texts_of_a_chunk(ner, with_words, monkeypatch):
     monkeypatch.setattr("fencepost.runtime.chunks.TEXTS", 8)
     monkeypatch.setattr("fencepost.runtime.recogniser.LOOK_AHEAD", 8)
     read_so_far = 0
@@ -438,7 +438,7 @@ def test_texts_are_read_as_far_ahead_as_they_are_predicted_together(ner, with_wo
     assert LOOK_AHEAD > 8
 
 
-def test_texts_without_words_among_others(ner):
+def test_predicts_texts_without_words_among_others(ner):
     blank = Text("", {}, [], [])
     with_words = Text("a", {}, [LEARNT[0].with_entities(())], [LEARNT[0].word_offsets()])
     texts = list(predict_texts(ner, [blank, with_words, blank, blank, with_words, blank]))
@@ -449,8 +449,8 @@ def test_texts_without_words_among_others(ner):
 @pytest.mark.parametrize(
     "beginning", ['{"text": "', '{"id": 7, "source": "a b", "text": "', '"', '[{"text": "']
 )
-def test_a_first_object_of_more_than_a_megabyte_is_text_too(tmp_path, beginning):
-    """Detection sees no whole object."""
+def test_detects_text_in_a_first_object_over_a_megabyte(tmp_path, beginning):
+    """Detection reads only a part of the object."""
     path = tmp_path / "long.jsonl"
     ending = {'"': '"', "[": '"}]'}.get(beginning[:1], '"}')
     path.write_text(beginning + "Ada met Charles. " * 100_000 + ending + "\n")
@@ -461,7 +461,7 @@ def test_a_first_object_of_more_than_a_megabyte_is_text_too(tmp_path, beginning)
         assert not is_json_text(source)
 
 
-def test_texts_are_split_by_the_rules_of_another_language(run, small_model):
+def test_language_option_sets_the_rules_for_words(run, small_model):
     result = run("predict", small_model, "Ada", "--language", "klingon", code=2)
     assert "no rules for the language 'klingon'" in result.stderr
     assert loading.load(small_model, language="zh").language == "zh"
@@ -469,7 +469,7 @@ def test_texts_are_split_by_the_rules_of_another_language(run, small_model):
     assert len(document.sentences[0]) == 2
 
 
-def test_a_language_that_is_given_counts_more_than_the_models(run, small_model, tmp_path):
+def test_language_option_overrides_that_of_the_model(run, small_model, tmp_path):
     german = shutil.copytree(small_model, tmp_path / "german")
     saved = json.loads((german / "config.json").read_text())
     saved["config"]["text"]["language"] = "de"
@@ -497,7 +497,7 @@ def _corpus(folder: Path) -> str:
     return str(folder / "corpus.jsonl")
 
 
-def test_rejected_records_are_predicted(run, small_model, tmp_path):
+def test_predicts_rejected_records(run, small_model, tmp_path):
     record = {"text": "Ada met Bob.", "spans": [{"start": 0, "end": 3, "label": "X"}], "answer": "reject"}
     (tmp_path / "in.jsonl").write_text(json.dumps(record) + "\n")
     result = run("predict", small_model, "--input", tmp_path / "in.jsonl", "--output", "-")
@@ -507,7 +507,7 @@ def test_rejected_records_are_predicted(run, small_model, tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--input", "--output"])
-def test_links_in_a_circle(run, small_model, tmp_path, option):
+def test_refuses_circular_links(run, small_model, tmp_path, option):
     (tmp_path / "in.txt").write_text("Ada\n")
     (tmp_path / "loop.jsonl").symlink_to("loop.jsonl")
     paths = {"--input": tmp_path / "in.txt", "--output": tmp_path / "out.jsonl"} | {
@@ -517,13 +517,13 @@ def test_links_in_a_circle(run, small_model, tmp_path, option):
     assert "symbolic links" in message
 
 
-def test_a_text_column_without_a_file(run, small_model):
+def test_refuses_a_text_column_without_input(run, small_model):
     message = run("predict", small_model, "Ada", "--text-column", "body", code=2).stderr
     assert "--text-column needs --input" in message
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.xlsx", "out.parquet", "out.html"])
-def test_tables_are_written_by_their_names(run, tmp_path, name):
+def test_writes_tables_by_file_name(run, tmp_path, name):
     (tmp_path / "in.csv").write_text("id,body\n1,Ada Lovelace met Bob in London\n2,.\n")
     arguments = ("--input", tmp_path / "in.csv", "--text-column", "body", "--output", tmp_path / name)
     result = run("predict", *arguments)
@@ -534,7 +534,7 @@ def test_tables_are_written_by_their_names(run, tmp_path, name):
         assert [bool(sentence.entities) for sentence in read(tmp_path / name)] == [True, False]
 
 
-def test_texts_are_read_from_a_workbook(run, tmp_path):
+def test_reads_texts_from_a_workbook(run, tmp_path):
     (tmp_path / "in.csv").write_text("body,n\nAda Lovelace met Bob in London,1\n")
     run("predict", "--input", tmp_path / "in.csv", "--text-column", "body", "--output", tmp_path / "in.xlsx")
     result = run("predict", "--input", tmp_path / "in.xlsx", "--output", "-", "-q")
@@ -546,6 +546,6 @@ def test_texts_are_read_from_a_workbook(run, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["predict", "suggest"])
-def test_columns_of_annotations_are_not_columns_of_texts(run, tmp_path, command):
+def test_columns_option_suggests_text_column(run, tmp_path, command):
     arguments = ("--input", "sample:test") if command == "predict" else ("sample:test",)
     assert "with --text-column" in run(command, *arguments, "--columns", "text=body", code=2).output

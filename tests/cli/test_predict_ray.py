@@ -1,4 +1,4 @@
-"""What `predict --engine ray` refuses, before any Ray is started; and Parquet without Ray."""
+"""Refusals of `predict --engine ray` before Ray is started; and Parquet without Ray."""
 
 from __future__ import annotations
 
@@ -55,25 +55,25 @@ def command(tmp_path, small_model) -> list[object]:
         (["--engine", "auto", "--ray-address", "auto"], "--ray-address needs --engine ray"),
     ],
 )
-def test_invalid_options_are_refused(run, command, tmp_path, more, message):
+def test_refuses_invalid_options(run, command, tmp_path, more, message):
     assert message in run(*command, *more, code=2).stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_csv_is_refused_with_what_to_do(run, command, tmp_path):
+def test_refuses_csv_with_advice(run, command, tmp_path):
     (tmp_path / "in.csv").write_text("text\nAda\n")
     message = run(*command, "--input", tmp_path / "in.csv", code=2).stderr
     assert "leave out --engine ray, or save it as Parquet or as JSON lines" in message
 
 
-def test_texts_in_the_command(run, small_model, tmp_path):
+def test_refuses_texts_in_the_command(run, small_model, tmp_path):
     message = run(
         "predict", small_model, "Ada", "--engine", "ray", "--output", tmp_path / "out", code=2
     ).stderr
     assert "--engine ray reads files" in message
 
 
-def test_an_invalid_line_is_seen_first(run, command, tmp_path):
+def test_refuses_invalid_lines_before_starting_ray(run, command, tmp_path):
     path = tmp_path / "in.jsonl"
     path.write_text('{"text": "a"}\n{"text": 3}\n')
     message = run(*command, "--input", path, code=2).stderr
@@ -83,7 +83,7 @@ def test_an_invalid_line_is_seen_first(run, command, tmp_path):
 
 @pytest.fixture
 def earlier(tmp_path) -> Callable[[], dict[str, str]]:
-    """An output that is there; what is in it is returned."""
+    """Write an earlier output and return a function that reads it."""
     out = tmp_path / "out"
     out.mkdir()
     (out / "manifest.json").write_text('{"fencepost": "1", "command": "predict", "shards": [{}]}')
@@ -91,7 +91,7 @@ def earlier(tmp_path) -> Callable[[], dict[str, str]]:
     return lambda: {str(path.relative_to(out)): path.read_text() for path in out.rglob("*")}
 
 
-def test_an_earlier_output_survives_failures(run, command, tmp_path, earlier, monkeypatch):
+def test_failures_keep_an_earlier_output(run, command, tmp_path, earlier, monkeypatch):
     before = earlier()
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": 3}\n')
     run(*command, "--input", tmp_path / "in.jsonl", "--force", code=2)
@@ -111,7 +111,7 @@ def test_an_earlier_output_survives_failures(run, command, tmp_path, earlier, mo
     assert earlier() == before
 
 
-def test_nothing_is_started_where_ray_does_not_start(run, command, tmp_path, monkeypatch):
+def test_interrupted_start_of_ray_creates_no_output(run, command, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -120,7 +120,7 @@ def test_nothing_is_started_where_ray_does_not_start(run, command, tmp_path, mon
     assert not (tmp_path / "out").exists()
 
 
-def test_ray_is_not_installed(run, command, monkeypatch, tmp_path, earlier):
+def test_missing_ray_is_named_and_keeps_an_earlier_output(run, command, monkeypatch, tmp_path, earlier):
     before = earlier()
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "ray.data", None)
@@ -134,7 +134,7 @@ def test_ray_is_not_installed(run, command, monkeypatch, tmp_path, earlier):
 # One process
 
 
-def test_parquet_in_one_process(run, small_model, tmp_path):
+def test_predicts_parquet_in_one_process(run, small_model, tmp_path):
     path: Path = tmp_path / "in.parquet"
     rows = {
         "id": [1, 2, 3],
@@ -152,14 +152,14 @@ def test_parquet_in_one_process(run, small_model, tmp_path):
     assert "what JSON cannot hold is not in the output: column 'raw' (binary)\n" in result.stderr
 
 
-def test_parquet_needs_a_file(run, small_model, tmp_path):
+def test_refuses_parquet_from_standard_input(run, small_model, tmp_path):
     path = tmp_path / "in.parquet"
     parquet.write_table(table({"text": ["Ada"]}), path)
     message = run("predict", small_model, "--output", "-", stdin=path.read_bytes(), code=2).stderr
     assert "Parquet can only be read from a file; use --input" in message
 
 
-def test_parquet_without_pyarrow(run, small_model, tmp_path, monkeypatch):
+def test_names_missing_pyarrow(run, small_model, tmp_path, monkeypatch):
     path = tmp_path / "in.parquet"
     parquet.write_table(table({"text": ["Ada"]}), path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)

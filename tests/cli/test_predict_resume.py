@@ -1,4 +1,4 @@
-"""`predict --output FILE.jsonl`: whole lines, whatever happens, and continuing after them."""
+"""`predict --output FILE.jsonl`: only whole lines, and resuming after them."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def source(tmp_path) -> Path:
 
 @pytest.fixture
 def whole(run, small_model, source) -> bytes:
-    """What an uninterrupted run writes."""
+    """Output of an uninterrupted run."""
     run("predict", small_model, "--input", source, "--output", source.with_name("whole.jsonl"))
     return source.with_name("whole.jsonl").read_bytes()
 
 
-def test_an_existing_output_is_kept_unless_an_option_says_otherwise(run, small_model, source):
+def test_existing_output_is_overwritten_only_with_force(run, small_model, source):
     out = source.with_name("out.jsonl")
     out.write_text("precious\n")
     arguments = ["predict", small_model, "--input", source, "--output", out]
@@ -51,14 +51,14 @@ def test_an_existing_output_is_kept_unless_an_option_says_otherwise(run, small_m
     assert len(out.read_bytes().splitlines()) == len(TEXTS)
 
 
-def test_an_empty_output_may_be_written(run, small_model, source, whole):
+def test_empty_output_file_can_be_written(run, small_model, source, whole):
     out = source.with_name("out.jsonl")
     out.touch()
     run("predict", small_model, "--input", source, "--output", out)
     assert out.read_bytes() == whole
 
 
-def test_the_output_must_not_be_the_input(run, small_model, tmp_path):
+def test_refuses_to_overwrite_the_input(run, small_model, tmp_path):
     path = tmp_path / "in.jsonl"
     path.write_text('{"text": "a"}\n')
     for more in ("--force", "--resume"):
@@ -71,7 +71,7 @@ def test_the_output_must_not_be_the_input(run, small_model, tmp_path):
 
 
 @pytest.mark.parametrize("torn", [0, 1, 15])
-def test_resume_predicts_the_rest_and_its_company(run, small_model, source, whole, torn, monkeypatch):
+def test_resume_predicts_the_remaining_chunks(run, small_model, source, whole, torn, monkeypatch):
     monkeypatch.setattr("fencepost.runtime.chunks.TEXTS", 5)
     out = source.with_name("out.jsonl")
     lines = whole.splitlines(keepends=True)
@@ -94,8 +94,8 @@ def test_resume_predicts_the_rest_and_its_company(run, small_model, source, whol
 
 
 @pytest.mark.parametrize("count", [1, 5, 12, 29])
-def test_a_resumed_file_is_that_of_an_unbroken_run(run, small_model, source, count, monkeypatch):
-    """Though what is found in a text depends on those that are computed with it."""
+def test_resumed_output_equals_an_uninterrupted_one(run, small_model, source, count, monkeypatch):
+    """This holds although the entities of a text depend on those computed with it."""
 
     def compute(_, parts, watch=None):
         score = sum(len(part.sentence.words) for part in parts) / 1000
@@ -121,7 +121,7 @@ def exported(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("engine", ["onnx", "int8", "pytorch"])
-def test_texts_that_were_computed_with_others_have_the_same_entities(run, tmp_path, source, exported, engine):
+def test_entities_do_not_depend_on_where_a_run_was_interrupted(run, tmp_path, source, exported, engine):
 
     def predict(name: str, *more: object) -> list[dict[str, Any]]:
         out = tmp_path / name
@@ -140,7 +140,7 @@ def test_texts_that_were_computed_with_others_have_the_same_entities(run, tmp_pa
     assert scores[1] == pytest.approx(scores[0], rel=0, abs=1e-5)
 
 
-def test_sentences_with_words_continue_one_by_one(run, small_model, tmp_path):
+def test_corpus_resumes_at_the_next_sentence(run, small_model, tmp_path):
     arguments = ["predict", small_model, "--input", "sample:dev", "--output", tmp_path / "out.jsonl"]
     run(*arguments, "--limit", 3)
     message = run(*arguments, "--limit", 8, "--resume").stderr
@@ -149,13 +149,13 @@ def test_sentences_with_words_continue_one_by_one(run, small_model, tmp_path):
     assert texts == [sentence.text for sentence in islice(read("sample:dev"), 8)]
 
 
-def test_resume_without_an_earlier_run_begins(run, small_model, source, whole):
+def test_resume_without_an_earlier_run_starts(run, small_model, source, whole):
     out = source.with_name("out.jsonl")
     run("predict", small_model, "--input", source, "--output", out, "--resume")
     assert out.read_bytes() == whole
 
 
-def test_limit_counts_what_is_done(run, small_model, source, whole):
+def test_limit_includes_finished_texts(run, small_model, source, whole):
     out = source.with_name("out.jsonl")
     arguments = ["predict", small_model, "--input", source, "--output", out]
     run(*arguments, "--limit", 5)
@@ -163,7 +163,7 @@ def test_limit_counts_what_is_done(run, small_model, source, whole):
     assert out.read_bytes() == b"".join(whole.splitlines(keepends=True)[:9])
 
 
-def test_the_output_of_another_input(run, small_model, source, whole):
+def test_refuses_to_resume_the_output_of_another_input(run, small_model, source, whole):
     out = source.with_name("out.jsonl")
     out.write_bytes(whole)
     other = source.with_name("other.txt")
@@ -186,7 +186,7 @@ def test_resume_does_not_truncate_other_files(run, small_model, source, whole, p
     assert out.read_bytes() == before
 
 
-def test_what_is_carried_belongs_to_the_record(run, small_model, tmp_path):
+def test_resume_compares_the_other_fields_of_records(run, small_model, tmp_path):
     source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text('{"id": 1, "text": "a"}\n{"id": 2, "text": "a", "x": 0.1}\n{"id": 3, "text": "a"}\n')
     run("predict", small_model, "--input", source, "--output", out, "--limit", 2)
@@ -197,7 +197,7 @@ def test_what_is_carried_belongs_to_the_record(run, small_model, tmp_path):
     assert "does not match text 3" in message
 
 
-def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source, monkeypatch):
+def test_incomplete_last_line_is_removed(run, small_model, source, monkeypatch):
     out = source.with_name("out.jsonl")
     encode = lines_module.encode
     count = 0
@@ -207,7 +207,7 @@ def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source
         count += 1
         if count == 4:
             with out.open("ab") as stream:
-                stream.write(b'{"text": "half')  # as a full disk leaves it
+                stream.write(b'{"text": "half')  # like on a full disk
             raise OSError("No space left on device")
         return encode(value)
 
@@ -217,7 +217,7 @@ def test_a_line_that_cannot_be_written_whole_is_cut_off(run, small_model, source
     assert [json.loads(line)["text"] for line in out.read_text().splitlines()] == TEXTS[:3]
 
 
-def test_whole_lines(tmp_path):
+def test_cut_to_whole_lines_keeps_only_complete_lines(tmp_path):
     path = tmp_path / "x"
     for content, expected in (
         (b"", (0, b"")),
@@ -232,8 +232,8 @@ def test_whole_lines(tmp_path):
         assert path.read_bytes() == content.removesuffix(b"torn")
 
 
-def test_ctrl_c_leaves_whole_lines_and_says_how_to_continue(run, exported_model, source):
-    """With graphs, as a process that imports PyTorch takes seconds to start."""
+def test_ctrl_c_leaves_whole_lines_and_suggests_resume(run, exported_model, source):
+    """The model has graphs, since a process that imports PyTorch takes seconds to start."""
     out = source.with_name("out.jsonl")
     run("predict", exported_model, "--input", source, "--output", source.with_name("whole.jsonl"))
     whole = source.with_name("whole.jsonl").read_bytes()
@@ -271,7 +271,7 @@ def test_ctrl_c_leaves_whole_lines_and_says_how_to_continue(run, exported_model,
     assert out.read_bytes() == whole
 
 
-def test_csv_continues_where_it_stopped(run, small_model, tmp_path):
+def test_csv_resumes_after_the_last_row(run, small_model, tmp_path):
     source, out = tmp_path / "in.csv", tmp_path / "out.jsonl"
     rows = "".join(f'{number},"{text}\r\n"\r\n' for number, text in enumerate(TEXTS))
     source.write_text(f"id,body\r\n{rows}", newline="")
@@ -285,7 +285,7 @@ def test_csv_continues_where_it_stopped(run, small_model, tmp_path):
     assert out.read_bytes() == whole
 
 
-def test_a_full_disk_is_named_with_what_to_do(run, small_model, source):
+def test_full_disk_message_names_the_file_and_suggests_resume(run, small_model, source):
     out = source.with_name("full.jsonl")
     out.symlink_to("/dev/full")
     message = run("predict", small_model, "--input", source, "--output", out, code=1).stderr

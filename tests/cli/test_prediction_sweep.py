@@ -24,7 +24,7 @@ from tests.methods.running import predict
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model and sentences to test it on."""
+    """Folder with a small model and test data."""
     folder = tmp_path_factory.mktemp("sweep")
     sentences = list(islice(read("sample:train"), 40))
     write(sentences, folder / "test.jsonl")
@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sweep(
     folder: Path, out: Path, *arguments: Any, code: int = 0, model: Path | None = None
 ) -> tuple[Result, dict[str, Any]]:
-    """What the command prints, and the JSON that it writes."""
+    """Return the output of the command, and the JSON that it writes."""
     names = [model or folder / "model", folder / "test.jsonl", "--out", out]
     result = CliRunner().invoke(app, ["analyze", "settings", *map(str, [*names, *arguments])])
     assert result.exit_code == code, result.output
@@ -55,7 +55,7 @@ def swept(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Path, tmp_path: Path) -> None:
+def test_each_combination_equals_a_model_with_these_settings(folder: Path, tmp_path: Path) -> None:
     _, content = sweep(folder, tmp_path, "--sweep", "steps=1,3", "spans=2,5,30", "--quiet")
     rows = swept(content)
     assert content["engines"] == {"model": "pytorch"}
@@ -70,7 +70,7 @@ def test_each_combination_is_what_a_model_with_these_settings_scores(folder: Pat
     assert len({row["predicted"] for row in rows}) > 2
 
 
-def test_the_table(folder: Path, tmp_path: Path) -> None:
+def test_prints_a_row_for_each_combination(folder: Path, tmp_path: Path) -> None:
     result, content = sweep(folder, tmp_path, "--sweep", "steps=1,2", "spans=5", "--set", "predict.seed=3")
     header, *rows = [line for line in result.stdout.splitlines() if line.startswith("  model ")]
     assert header.split() == ["model", "steps", "spans", "F1", "sentences", "per", "second"]
@@ -80,7 +80,7 @@ def test_the_table(folder: Path, tmp_path: Path) -> None:
     assert "engine: model (pytorch)" in result.stdout
 
 
-def test_all_ways_to_write_it(folder: Path, tmp_path: Path) -> None:
+def test_all_notations_of_sweep_are_equal(folder: Path, tmp_path: Path) -> None:
     one = ["--sweep", "steps=1,2", "spans=5,3"]
     two = ["--sweep", "predict.steps=1,2", "--sweep", "spans=5,3"]
     three = ["--sweep=steps=1,2", "spans=5,3"]
@@ -110,11 +110,11 @@ def _rows_wanted() -> list[dict[str, int]]:
         (["--sweep=a=1", "b=2", "c=3", "M"], ["--sweep=a=1", "--sweep", "b=2", "--sweep", "c=3", "M"]),
     ],
 )
-def test_several_after_one_option(args: list[str], expected: list[str]) -> None:
+def test_values_after_one_option_are_split(args: list[str], expected: list[str]) -> None:
     assert repeat_option("--sweep", args) == expected
 
 
-def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
+def test_other_methods_can_be_swept(tmp_path: Path, folder: Path) -> None:
     settings = {
         "method": {"size": 8, "width_size": 4},
         "encoder": {"name": "scratch", "lstm": {"size": 8}},
@@ -137,7 +137,7 @@ def test_other_methods_can_be_swept_too(tmp_path: Path, folder: Path) -> None:
         (["steps=1,0"], "predict.steps: should be greater than or equal to 1, not 0"),
     ],
 )
-def test_what_is_wrong_is_reported_before_any_work(
+def test_refuses_wrong_settings_before_any_prediction(
     folder: Path, tmp_path: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: Any) -> None:
@@ -149,7 +149,9 @@ def test_what_is_wrong_is_reported_before_any_work(
     assert not result.stdout
 
 
-def test_ctrl_c_leaves_what_is_done(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_finished_combinations(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     predict = Recogniser.predict
 
     def interrupted(self: Recogniser, sentences: Any) -> Any:
@@ -165,7 +167,7 @@ def test_ctrl_c_leaves_what_is_done(folder: Path, tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("content", ["", '{"words": [], "entities": []}\n'])
-def test_a_corpus_without_sentences(folder: Path, tmp_path: Path, content: str) -> None:
+def test_refuses_a_corpus_without_sentences(folder: Path, tmp_path: Path, content: str) -> None:
     (tmp_path / "empty.jsonl").write_text(content)
     arguments = [str(folder / "model"), str(tmp_path / "empty.jsonl"), "--format", "jsonl"]
     result = CliRunner().invoke(app, ["analyze", "settings", *arguments, "--sweep", "steps=1"])
@@ -174,7 +176,7 @@ def test_a_corpus_without_sentences(folder: Path, tmp_path: Path, content: str) 
     assert not result.stdout
 
 
-def test_a_sweep_needs_settings_and_a_corpus(folder: Path) -> None:
+def test_refuses_a_sweep_without_settings_or_corpus(folder: Path) -> None:
     commands = {
         "give settings and their values with --sweep": [folder / "model", folder / "test.jsonl"],
         "give a corpus": [folder / "model", "--sweep", "steps=1"],

@@ -29,7 +29,7 @@ def data(tmp_path_factory):
     return path
 
 
-def test_the_list_has_each_with_paper_corpus_encoder_and_score(run):
+def test_lists_recipes_with_paper_corpus_encoder_and_score(run):
     head, *rows = run("recipes").stdout.splitlines()
     assert head.split() == ["recipe", "paper", "corpus", "encoder", "F1"]
     assert len(rows) == len(recipes())
@@ -39,7 +39,7 @@ def test_the_list_has_each_with_paper_corpus_encoder_and_score(run):
         assert all(f"  {part}" in row for part in (one.paper, one.corpus, one.encoder))
 
 
-def test_one_is_printed_as_yaml_that_config_takes(run, tmp_path):
+def test_prints_a_recipe_as_a_valid_config(run, tmp_path):
     content = yaml.safe_load(run("recipes", "locate-and-label/genia").stdout)
     assert content["f1"] == 80.54
     file = tmp_path / "own.yaml"
@@ -47,7 +47,7 @@ def test_one_is_printed_as_yaml_that_config_takes(run, tmp_path):
     assert Config.compose(file) == Config.compose(base=recipe("locate-and-label/genia").config)
 
 
-def test_both_as_json(run, tmp_path):
+def test_prints_list_and_recipe_as_json(run, tmp_path):
     listed = json.loads(run("recipes", "--json").stdout)["recipes"]
     assert [one["name"] for one in listed] == [one.name for one in recipes()]
     file = tmp_path / "recipe.json"
@@ -58,13 +58,13 @@ def test_both_as_json(run, tmp_path):
     assert content == next(one for one in listed if one["name"] == "diffusion/genia")
 
 
-def test_an_unknown_one_is_refused_with_the_nearest(run):
+def test_unknown_recipe_suggests_the_nearest(run):
     for arguments in (["recipes", "diffusion/genea"], ["train", "--recipe", "diffusion/genea"]):
         message = run(*arguments, code=2).stderr
         assert "there is no recipe 'diffusion/genea'; did you mean diffusion/genia? there are " in message
 
 
-def test_train_shows_the_settings_of_a_recipe_with_changes(run, tmp_path):
+def test_show_config_applies_changes_to_a_recipe(run, tmp_path):
     file = tmp_path / "own.yaml"
     file.write_text("training: {epochs: 7, batch_size: 7}\n")
     arguments = ["--recipe", "locate-and-label/ace2005", "--config", file, "--set", "training.batch_size=3"]
@@ -75,7 +75,7 @@ def test_train_shows_the_settings_of_a_recipe_with_changes(run, tmp_path):
     assert yaml.safe_load(text) == expected
 
 
-def test_a_method_that_contradicts_the_recipe_is_refused(run):
+def test_refuses_a_method_that_contradicts_the_recipe(run):
     arguments = ["train", "--recipe", "diffusion/genia", "--show-config", "--method"]
     message = run(*arguments, "boundary-offset", code=2).stderr
     assert "method.name: boundary-offset contradicts the recipe, which is for diffusion;" in message
@@ -83,7 +83,7 @@ def test_a_method_that_contradicts_the_recipe_is_refused(run):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_recipe_of_each_method_trains(run, data, tmp_path, name):
+def test_trains_with_a_recipe_of_each_method(run, data, tmp_path, name):
     sizes = ["encoder.lstm.size=16", *SMALL[name]]
     changes = [part for change in sizes for part in ("--set", change)]
     out = tmp_path / "model"
@@ -99,14 +99,14 @@ def test_a_recipe_of_each_method_trains(run, data, tmp_path, name):
     assert epoch["dev_loss"] > 0
 
 
-def test_a_run_of_a_recipe_is_resumed_with_its_own_settings(run, data, tmp_path):
+def test_resumed_recipe_keeps_its_settings(run, data, tmp_path):
     out = tmp_path / "model"
     name = "boundary-smoothing/conll2003"
     sizes = [part for change in ("encoder.lstm.size=16", "method.size=8") for part in ("--set", change)]
     arguments = ["train", "--recipe", name, "--encoder", "scratch", "--epochs", 1, *sizes]
     arguments += ["--train", data, "--out", out]
     run(*arguments)
-    for part in ("model.safetensors", "config.json", "metrics.json"):  # as if it had been killed
+    for part in ("model.safetensors", "config.json", "metrics.json"):  # like after a kill
         (out / part).unlink()
     run("train", "--recipe", name, "--train", data, "--out", out, "--resume")
     saved = json.loads((out / "config.json").read_text())["config"]

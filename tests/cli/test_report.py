@@ -25,10 +25,10 @@ def data(tmp_path_factory):
     return folder
 
 
-# Of a folder
+# The report of a folder
 
 
-def test_without_data_the_report_has_the_content_of_the_folder(run, small_model):
+def test_report_without_data_has_the_content_of_the_folder(run, small_model):
     result = run("report", small_model)
     target = small_model / "report.html"
     assert result.stdout == f"the report is in {target}\n"
@@ -43,7 +43,7 @@ def test_without_data_the_report_has_the_content_of_the_folder(run, small_model)
     target.unlink()
 
 
-def test_with_data_its_numbers_are_those_of_evaluate(run, small_model, tmp_path):
+def test_report_with_data_has_the_scores_of_evaluate(run, small_model, tmp_path):
     out = tmp_path / "scores.html"
     arguments = [small_model, "--data", "sample:dev", "--out", out, "--set", "predict.select=flat"]
     assert run("report", *arguments).stdout == f"the report is in {out}\n"
@@ -66,7 +66,7 @@ def test_with_data_its_numbers_are_those_of_evaluate(run, small_model, tmp_path)
     assert "evaluated on sample:dev" in text
 
 
-def test_other_engines_give_the_same_scores(run, small_model, exported_model, tmp_path):
+def test_engines_give_the_same_scores(run, small_model, exported_model, tmp_path):
     pages = []
     for model, engine in ((small_model, "pytorch"), (exported_model, "onnx")):
         run("report", model, "--data", "sample:dev", "--out", tmp_path / "one.html", "--threads", 1)
@@ -76,13 +76,13 @@ def test_other_engines_give_the_same_scores(run, small_model, exported_model, tm
     assert pages[0] == pages[1]
 
 
-def test_a_model_by_its_name(run, tmp_path):
+def test_model_can_be_given_by_name(run, tmp_path):
     run("report", "names", "--data", "sample:dev", "--out", tmp_path / "names.html", "--examples", 0)
     assert "names: fencepost report" in Page((tmp_path / "names.html").read_text()).text
     assert "the folder names does not exist" in run("report", "names", code=2).stderr
 
 
-def test_only_a_report_is_overwritten(run, small_model, tmp_path):
+def test_overwrites_only_reports(run, small_model, tmp_path):
     mine = tmp_path / "mine.html"
     mine.write_text("<!doctype html>\n<p>my page</p>")
     refused = run("report", small_model, "--out", mine, code=2).stderr
@@ -97,7 +97,7 @@ def test_only_a_report_is_overwritten(run, small_model, tmp_path):
     )
 
 
-def test_invalid_arguments_are_refused(run, small_model, tmp_path):
+def test_refuses_invalid_arguments(run, small_model, tmp_path):
     out = ["--out", tmp_path / "x.html"]
     assert "not a model folder" in run("report", tmp_path, *out, code=2).stderr
     assert "not a model folder" in run("report", tmp_path / "absent", code=2).stderr
@@ -110,7 +110,7 @@ def test_invalid_arguments_are_refused(run, small_model, tmp_path):
     assert not (tmp_path / "x.html").exists()
 
 
-def test_markup_in_a_corpus_stays_text(run, small_model, tmp_path):
+def test_markup_in_a_corpus_is_escaped(run, small_model, tmp_path):
     evil = "<script>document.title='hacked'</script>"
     corpus = tmp_path / "<script>.jsonl"
     entity = {"start": 0, "end": 2, "type": evil}
@@ -123,7 +123,7 @@ def test_markup_in_a_corpus_stays_text(run, small_model, tmp_path):
     assert evil in document.text
 
 
-def test_examples_can_be_left_out(run, small_model, tmp_path):
+def test_examples_can_be_disabled(run, small_model, tmp_path):
     out = tmp_path / "x.html"
     run("report", small_model, "--data", "sample:test", "--out", out)
     assert 'class="sentence"' in out.read_text()
@@ -138,14 +138,14 @@ def test_an_empty_corpus_has_a_report(run, small_model, tmp_path):
     assert "because there are no sentences" in Page((tmp_path / "x.html").read_text()).text
 
 
-def test_without_jinja_a_message_says_so(run, small_model, tmp_path, monkeypatch):
+def test_names_missing_jinja(run, small_model, tmp_path, monkeypatch):
     page.make_environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     message = run("report", small_model, "--out", tmp_path / "x.html", code=1).stderr
     assert "a report needs jinja2, which is not installed: pip install jinja2" in message
 
 
-def test_it_needs_no_pytorch():
+def test_report_does_not_import_pytorch():
     code = "import sys, fencepost.analysis.report, fencepost.cli.report; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -153,7 +153,7 @@ def test_it_needs_no_pytorch():
 # At the end of training
 
 
-def test_train_writes_it_from_what_it_has_predicted(run, data, tmp_path, monkeypatch):
+def test_train_writes_the_report_without_predicting_again(run, data, tmp_path, monkeypatch):
     from fencepost.runtime.recogniser import Recogniser
 
     sizes = []
@@ -195,7 +195,7 @@ def test_train_uses_the_development_data_without_test_data(run, data, tmp_path):
     assert "sentences with" in text
 
 
-def test_train_without_either_and_without_a_report(run, data, tmp_path):
+def test_train_reports_without_scores_or_not_at_all(run, data, tmp_path):
     run("train", "--train", data / "train.jsonl", "--out", tmp_path / "one", *SMALL, "--quiet")
     html = (tmp_path / "one" / "report.html").read_text()
     assert "There are no test scores" in Page(html).text
@@ -205,7 +205,7 @@ def test_train_without_either_and_without_a_report(run, data, tmp_path):
     assert "report" not in result.stderr
 
 
-def test_what_was_stopped_before_its_report_is_resumed_there(run, data, tmp_path, monkeypatch):
+def test_resume_writes_only_the_missing_report(run, data, tmp_path, monkeypatch):
     folder, result = tmp_path / "model", tmp_path / "result.json"
     arguments = ["train", "--train", data / "train.jsonl", "--out", folder, *SMALL, "--json", result]
 
@@ -227,7 +227,7 @@ def test_what_was_stopped_before_its_report_is_resumed_there(run, data, tmp_path
     assert "is complete" in run(*arguments, "--resume", code=2).stderr
 
 
-def test_a_full_disk_ends_with_a_message_and_not_with_a_traceback(run, data, tmp_path):
+def test_full_disk_gives_a_message_without_traceback(run, data, tmp_path):
     arguments = ["train", "--train", data / "train.jsonl", "--out", tmp_path / "model", *SMALL]
     with file_size_limit(30_000):
         result = run(*arguments, code=1)
@@ -240,7 +240,7 @@ def test_a_full_disk_ends_with_a_message_and_not_with_a_traceback(run, data, tmp
     assert (tmp_path / "model" / "report.html").is_file()
 
 
-def test_a_report_that_fails_has_no_effect(run, data, tmp_path, monkeypatch):
+def test_failed_report_does_not_fail_the_training(run, data, tmp_path, monkeypatch):
     def broken(_):
         raise ZeroDivisionError("oh")
 

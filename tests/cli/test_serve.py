@@ -1,4 +1,4 @@
-"""`fencepost serve`, as a process: it starts, answers, refuses to be careless, and ends well."""
+"""`fencepost serve`, as a process: it starts, answers, refuses unsafe options, and stops cleanly."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def ask(address: str, texts: Sequence[str], token: str | None = None, **options:
     return [[entity["text"] for entity in result["entities"]] for result in results]
 
 
-def test_what_was_taken_is_answered_before_the_end():
+def test_answers_accepted_requests_before_stopping():
     texts = ["Ada Lovelace was born in London."] * 250
     with serving() as (address, process):
-        _check_that_it_answers_to_no_other_name(address)
+        _check_that_other_host_names_are_refused(address)
         answers: list[list[list[str]]] = []
         thread = threading.Thread(target=lambda: answers.append(ask(address, texts)))
         thread.start()
@@ -72,13 +72,13 @@ def test_what_was_taken_is_answered_before_the_end():
         assert process.stderr.read() == "stopped\n"
 
 
-def _check_that_it_answers_to_no_other_name(address: str) -> None:
+def _check_that_other_host_names_are_refused(address: str) -> None:
     request = urllib.request.Request(f"{address}/v1/model", headers={"host": "ner.example.org"})  # noqa: S310
     with pytest.raises(urllib.error.HTTPError, match="421") as refused:
         urllib.request.urlopen(request, timeout=60)  # noqa: S310
     refused.value.close()
     port = int(address.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:  # as to a proxy
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:  # like a request to a proxy
         connection.sendall(b"GET http://localhost/v1/model HTTP/1.1\r\nHost: evil.com\r\n\r\n")
         assert connection.recv(1000).startswith(b"HTTP/1.1 421 ")
 
@@ -89,7 +89,7 @@ def _value(address: str, name: str) -> float:
     return float(value)
 
 
-def test_a_token_lets_it_listen_everywhere(tmp_path):
+def test_token_allows_listening_on_all_addresses(tmp_path):
     (tmp_path / "token").write_text("open-sesame\n")
     with serving("--host", "0.0.0.0", "--token-file", str(tmp_path / "token")) as (  # noqa: S104
         address,
@@ -116,7 +116,7 @@ def test_several_models_are_served_by_name(tmp_path):
 
 
 def send(address: str, body: dict[str, Any], times: int = 1) -> socket.socket:
-    """A connection with this number of requests on their way, whose answers have not been read."""
+    """Return a connection with this number of sent requests, whose answers have not been read."""
     content = json.dumps(body).encode()
     lines = (
         "POST /v1/entities HTTP/1.1",
@@ -130,7 +130,7 @@ def send(address: str, body: dict[str, Any], times: int = 1) -> socket.socket:
     return connection
 
 
-def test_a_signal_right_after_the_start_ends_it_well():
+def test_signal_right_after_the_start_stops_it_cleanly():
     with serving() as (_, process):
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
@@ -138,7 +138,7 @@ def test_a_signal_right_after_the_start_ends_it_well():
         assert process.stderr.read() == "stopped\n"
 
 
-def test_hang_ups_and_a_second_signal_leave_no_traceback():
+def test_hang_ups_and_a_second_signal_print_no_traceback():
     with serving() as (address, process):
         for pause in (0, 0.02, 0.1):
             with send(address, {"text": "Ada was here. " * 20}, times=3):
@@ -156,8 +156,8 @@ def test_hang_ups_and_a_second_signal_leave_no_traceback():
             connection.close()
 
 
-def test_a_shutdown_takes_no_longer_than_the_timeout():
-    """Of a computation that takes longer, the rest is left out."""
+def test_shutdown_is_limited_by_the_timeout():
+    """A computation that takes longer is cancelled."""
     with serving("--timeout", "2", "--max-words", "100000", "--workers", "1") as (address, process):
         with send(address, {"text": "a-" * 20_000}) as connection:
             deadline = time.monotonic() + 30
@@ -185,17 +185,17 @@ def refusal(monkeypatch):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::"])  # noqa: S104
-def test_without_a_token_it_listens_at_this_machine_only(refusal, host):
+def test_refuses_other_hosts_without_a_token(refusal, host):
     assert f"--host {host}: other machines could send requests; set a token" in refusal("--host", host)
 
 
-def test_all_addresses_of_this_machine_will_do():
+def test_listens_on_other_loopback_addresses():
     with serving("--host", "127.0.0.2") as (address, _):
         assert ask(address, ["Ada was here."]) == [["Ada"]]
-        _check_that_refusals_reach_who_is_still_sending(address)
+        _check_that_refusals_are_sent_during_an_upload(address)
 
 
-def _check_that_refusals_reach_who_is_still_sending(address: str) -> None:
+def _check_that_refusals_are_sent_during_an_upload(address: str) -> None:
     """`urllib` closes the connection, and sends all of the body before it reads."""
     for kind, body in (("application/json", b" " * 5_000_000), ("text/plain", b" " * 900_000)):
         request = urllib.request.Request(f"{address}/v1/entities", body, {"content-type": kind})  # noqa: S310
@@ -214,11 +214,11 @@ def _check_that_refusals_reach_who_is_still_sending(address: str) -> None:
         (["--allow-origin", "https://example.org/page"], "for example https://example.org"),
     ],
 )
-def test_options_that_could_not_work_are_refused(refusal, arguments, message):
+def test_refuses_invalid_options(refusal, arguments, message):
     assert message in refusal(*arguments)
 
 
-def test_a_token_must_be_one(refusal, tmp_path, monkeypatch):
+def test_refuses_invalid_tokens(refusal, tmp_path, monkeypatch):
     file = tmp_path / "token"
     assert "cannot be read" in refusal("--token-file", str(file))
     for bad in ("", "short", "with a space in it", "ünicode-letters"):
@@ -228,7 +228,7 @@ def test_a_token_must_be_one(refusal, tmp_path, monkeypatch):
     assert "FENCEPOST_TOKEN: a token has at least 8" in refusal()
 
 
-def test_a_port_that_is_taken_is_reported(refusal):
+def test_reports_a_port_in_use(refusal):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         assert f"--port {port}: cannot listen on this address: Address already in use" in refusal(
@@ -236,11 +236,11 @@ def test_a_port_that_is_taken_is_reported(refusal):
         )
 
 
-def test_a_folder_without_a_model_is_reported(refusal, tmp_path):
+def test_reports_a_folder_without_a_model(refusal, tmp_path):
     assert "not a model folder" in refusal(str(tmp_path))
 
 
-def test_what_is_not_installed_is_named(refusal, monkeypatch):
+def test_names_missing_packages(refusal, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert "pip install 'fencepost[serve]'" in refusal()
 

@@ -25,7 +25,7 @@ NEAR = 0.6
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Sentences to learn from; and to test on, with a type that is not learnt, and a span with two types."""
+    """Training data, and test data with an unknown type and a span with two types."""
     folder = tmp_path_factory.mktemp("data")
     write(islice(read("sample:train"), 60), folder / "train.jsonl")
     first, second, *others = islice(read("sample:train"), 40)
@@ -74,7 +74,7 @@ def evaluated(*arguments):
 
 
 def reported(out, *arguments):
-    """The tables of the only report."""
+    """Return the tables of the only report."""
     arguments = ["analyze", "method", *arguments, "--report", "stages", "--out", out]
     result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -84,7 +84,7 @@ def reported(out, *arguments):
 
 @pytest.fixture(scope="module")
 def content(model, data):
-    """The scores of the model, and its report."""
+    """Scores and report of the model."""
     scores = evaluated(model, data / "test.jsonl", "--by-length")
     return {**scores, "stages": reported(data / "analysis", model, data / "test.jsonl")}
 
@@ -106,7 +106,7 @@ def iou(one, other):
 
 @pytest.fixture(scope="module")
 def gold(sentences, recogniser):
-    """Of each sentence, the spans of the entities whose types are known."""
+    """Spans of the entities with known types, by sentence."""
     return [
         {(entity.start, entity.end) for entity in sentence.entities if entity.type in recogniser.types}
         for sentence in sentences
@@ -114,7 +114,7 @@ def gold(sentences, recogniser):
 
 
 def recounted(spans, gold):
-    """The row of a stage, from the spans that each sentence has there."""
+    """Return the row of a stage, counted from the spans of each sentence."""
     entities = [(candidates, entity) for candidates, of in zip(spans, gold, strict=True) for entity in of]
     return {
         "spans": sum(map(len, spans)),
@@ -127,13 +127,13 @@ def recounted(spans, gold):
     }
 
 
-def test_the_stages_are_those_of_the_method(content):
+def test_report_has_the_stages_of_the_method(content):
     assert list(content["stages"]) == ["spans", "offsets in words"]
     assert list(content["stages"]["spans"]) == STAGES
     assert content["f1"] > 0.5
 
 
-def test_seeds_are_all_enumerated_spans(content, sentences, gold):
+def test_seeds_are_all_spans_of_the_lengths(content, sentences, gold):
     spans = [
         {(start, start + long) for long in range(1, 6) for start in range(len(sentence) - long + 1)}
         for sentence in sentences
@@ -141,19 +141,19 @@ def test_seeds_are_all_enumerated_spans(content, sentences, gold):
     assert content["stages"]["spans"]["seeds"] == pytest.approx(recounted(spans, gold))
 
 
-def test_selected_spans_are_those_predicted(content, sentences, gold, recogniser):
+def test_selected_spans_are_the_predicted_ones(content, sentences, gold, recogniser):
     spans = [
         {(entity.start, entity.end) for entity in sentence.entities}
         for sentence in predict(recogniser, sentences)
     ]
     row = content["stages"]["spans"]["selected"]
     assert row == pytest.approx(recounted(spans, gold))
-    assert row["recall"] >= content["true_positives"] / content["support"]  # types are left aside
+    assert row["recall"] >= content["true_positives"] / content["support"]  # types are ignored
 
 
 @pytest.fixture(scope="module")
 def proposals(sentences, recogniser):
-    """Of each sentence alone, seeds, moved spans, and whether each has a type."""
+    """Seeds, moved spans, and whether each has a type, by sentence, predicted one by one."""
     proposals = []
     for sentence in sentences:
         scores = scores_of(recogniser, sentence)
@@ -163,21 +163,21 @@ def proposals(sentences, recogniser):
     return proposals
 
 
-def test_stages_between_are_counted_span_by_span(content, gold, proposals):
+def test_middle_stages_equal_counts_of_spans(content, gold, proposals):
     spans = {
         "after the filter": [{row[:2] for row in rows} for rows in proposals],
         "after the regressor": [{row[2:4] for row in rows} for rows in proposals],
         "labelled": [{row[2:4] for row in rows if row[4]} for rows in proposals],
     }
     for name, of_stage in spans.items():
-        # in a batch, sums are taken in another order, and a span may be more or less by that
+        # in a batch, sums have another order, which may add or remove a span
         expected = recounted(of_stage, gold)
         row = content["stages"]["spans"][name]
         assert row["spans"] == pytest.approx(expected["spans"], abs=2)
         assert row == pytest.approx(expected, rel=0.03)
 
 
-def test_the_stages_leave_ever_less(content):
+def test_number_of_spans_decreases_from_stage_to_stage(content):
     counts = [row["spans"] for row in content["stages"]["spans"].values()]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > 3 * counts[1]
@@ -188,7 +188,7 @@ def name_of(move):
     return {0: "0", -4: "-4 or less", 4: "+4 or more"}.get(move, f"{move:+d}")
 
 
-def test_offsets_are_counted_proposal_by_proposal(content, proposals):
+def test_offsets_equal_counts_of_proposals(content, proposals):
     rows = content["stages"]["offsets in words"]
     assert list(rows) == [name_of(move) for move in range(-4, 5)]
     every = [row for rows in proposals for row in rows]
@@ -199,22 +199,24 @@ def test_offsets_are_counted_proposal_by_proposal(content, proposals):
                 assert rows[name_of(move)][column] == pytest.approx(moves[move], abs=2), (column, move)
 
 
-def test_the_columns_of_offsets_add_up_to_the_proposals(content):
+def test_columns_of_offsets_add_up_to_the_proposals(content):
     rows = content["stages"]["offsets in words"].values()
     sums = {column: sum(row[column] for row in rows) for column in next(iter(rows))}
     filtered = content["stages"]["spans"]["after the filter"]["spans"]  # seeds are distinct
     assert sums["start"] == sums["end"] == filtered
     assert sums["start, labelled"] == sums["end, labelled"] <= filtered
-    assert sums["start, labelled"] >= content["stages"]["spans"]["labelled"]["spans"]  # which may coincide
+    assert (
+        sums["start, labelled"] >= content["stages"]["spans"]["labelled"]["spans"]
+    )  # spans that may be equal
 
 
 def test_trained_lengths_are_marked(content):
     marked = {int(length) for length, row in content["by_length"].items() if row["enumerated"]}
     assert marked == set(TRAINED) & {int(length) for length in content["by_length"]}
-    assert {4, 6} <= {int(length) for length in content["by_length"]}  # there is something not to mark
+    assert {4, 6} <= {int(length) for length in content["by_length"]}  # some lengths are not marked
 
 
-def test_groups_of_lengths_add_up(content):
+def test_length_groups_add_up(content):
     groups = content["by_length_group"]
     assert list(groups) == ["1-4", "5-9", "10 or more"]
     for count in ("true_positives", "predicted", "support"):
@@ -227,7 +229,7 @@ def test_groups_of_lengths_add_up(content):
     assert groups["longer"]["support"] > 5
 
 
-def test_options_do_not_change_scores(model, data, content):
+def test_by_length_does_not_change_scores(model, data, content):
     plain = evaluated(model, data / "test.jsonl")
     added = {"by_length_group", "longer_than_enumerated"}
     assert content.keys() - plain.keys() == added | {"stages"}
@@ -260,7 +262,7 @@ def test_stages_follow_the_settings_of_prediction(model, data, content, tmp_path
     assert low["selected"]["spans"] < content["stages"]["spans"]["selected"]["spans"]
 
 
-def test_tables_are_shown(run, model, data, content, tmp_path):
+def test_prints_tables(run, model, data, content, tmp_path):
     text = run("analyze", "method", model, data / "test.jsonl", "--out", tmp_path).stdout
     assert text.index("model: spans") < text.index("model: offsets in words")
     for row in (*STAGES, "-4 or less", "+4 or more"):
@@ -280,7 +282,7 @@ def test_tables_are_shown(run, model, data, content, tmp_path):
     assert "10 or more" not in plain
 
 
-def test_without_entities_there_are_stages_all_the_same(run, model, sentences, tmp_path):
+def test_stages_without_entities_have_recall_0(run, model, sentences, tmp_path):
     write([sentence.with_entities([]) for sentence in sentences[:5]], tmp_path / "bare.jsonl")
     stages = reported(tmp_path, model, tmp_path / "bare.jsonl")
     assert stages["spans"]["seeds"]["recall"] == 0
@@ -298,7 +300,7 @@ def test_without_entities_there_are_stages_all_the_same(run, model, sentences, t
         ("locate-and-label", "offsets", "the method locate-and-label has no such report; it has stages"),
     ],
 )
-def test_a_method_says_what_reports_it_has(run, data, tmp_path, method, report, message):
+def test_refuses_reports_of_other_methods(run, data, tmp_path, method, report, message):
     changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4", f"method.name={method}"]
     config = Config.compose(changes=changes)
     save_model(Model.build(config, list(read(data / "train.jsonl"))), tmp_path / "other")
@@ -306,7 +308,7 @@ def test_a_method_says_what_reports_it_has(run, data, tmp_path, method, report, 
     assert message in result.stderr
 
 
-def test_a_model_trained_on_all_lengths_marks_none(run, data, tmp_path):
+def test_method_without_seed_lengths_marks_none(run, data, tmp_path):
     changes = ["encoder.name=scratch", "encoder.lstm.size=8", "method.size=4"]
     save_model(
         Model.build(Config.compose(changes=changes), list(read(data / "train.jsonl"))), tmp_path / "other"
@@ -319,7 +321,7 @@ def test_a_model_trained_on_all_lengths_marks_none(run, data, tmp_path):
     assert "training enumerates" not in text
 
 
-def test_files_have_lengths(run, data):
+def test_by_length_works_for_files(run, data):
     files = ["--gold", data / "test.jsonl", "--predicted", data / "test.jsonl"]
     content = evaluated(*files, "--by-length")
     assert list(content["by_length_group"]) == ["1-4", "5-9", "10 or more"]

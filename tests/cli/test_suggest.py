@@ -28,7 +28,7 @@ def source(tmp_path) -> Path:
 
 @pytest.fixture
 def suggest(run, exported_model, source):
-    """Runs the command on the texts; the output is beside them."""
+    """Run the command on the texts; the output is beside them."""
 
     def invoke(*options, output="next.jsonl", code=0):
         named = () if output is None else ("--output", source.parent / output)
@@ -37,7 +37,7 @@ def suggest(run, exported_model, source):
     return invoke
 
 
-def test_the_best_sentences_are_written_with_entities_and_ranks(suggest, source, exported_model):
+def test_writes_the_best_sentences_with_entities_and_ranks(suggest, source, exported_model):
     import fencepost
 
     messages = suggest("--count", 5).stderr
@@ -51,7 +51,7 @@ def test_the_best_sentences_are_written_with_entities_and_ranks(suggest, source,
     assert not source.with_name(f"next.jsonl{SUFFIX}").exists()
 
 
-def test_other_formats_and_standard_output(suggest, source):
+def test_writes_other_formats_and_standard_output(suggest, source):
     suggest("--count", 3, "--to", "label-studio", output="tasks.json")
     tasks = json.loads(source.with_name("tasks.json").read_text())
     assert len(tasks) == 3
@@ -71,7 +71,7 @@ def test_other_formats_and_standard_output(suggest, source):
     assert len(list(read(source.with_name("next.conll")))) == 3
 
 
-def test_json_has_the_figures(suggest, source):
+def test_json_has_counts(suggest, source):
     write(SENTENCES[:4], source.with_name("train.jsonl"))
     result = suggest("--count", 30, "--exclude", source.with_name("train.jsonl"), "--json")
     figures = json.loads(result.stdout)
@@ -83,7 +83,7 @@ def test_json_has_the_figures(suggest, source):
     assert len(words) == 20
 
 
-def test_the_model_may_be_left_out(run, tmp_path):
+def test_default_model_is_the_shipped_one(run, tmp_path):
     (tmp_path / "a.csv").write_text('body\n"Ada met Charles in London."\n')
     run("suggest", tmp_path / "a.csv", "--text-column", "body", "--output", tmp_path / "b.jsonl")
     (sentence,) = read(tmp_path / "b.jsonl")
@@ -91,7 +91,7 @@ def test_the_model_may_be_left_out(run, tmp_path):
 
 
 @pytest.mark.parametrize("strategy", ["uncertainty", "random"])
-def test_ctrl_c_and_resume_end_as_one_run(suggest, source, strategy, monkeypatch):
+def test_resumed_run_equals_an_uninterrupted_one(suggest, source, strategy, monkeypatch):
     monkeypatch.setattr(chunks, "TEXTS", 4)
     options = ("--count", 3, "--strategy", strategy)
     suggest(*options, output="whole.jsonl")
@@ -117,14 +117,14 @@ def test_ctrl_c_and_resume_end_as_one_run(suggest, source, strategy, monkeypatch
     prepared.clear()
     monkeypatch.setattr(Recogniser, "prepare", lambda *rest: prepared.append(1) or prepare(*rest))
     suggest(*options, "--resume")
-    assert len(prepared) == len(TEXTS) - 8  # those of whole blocks are done
+    assert len(prepared) == len(TEXTS) - 8  # those of whole blocks are finished
     assert source.with_name("next.jsonl").read_bytes() == source.with_name("whole.jsonl").read_bytes()
     assert not unfinished.exists()
     assert "already complete" in suggest(*options, "--resume").stderr
 
 
-def test_what_a_format_refuses_is_not_computed_again(suggest, source, monkeypatch):
-    """Crossing entities, say."""
+def test_resume_after_a_refused_format_computes_nothing_again(suggest, source, monkeypatch):
+    """A format refuses, for example, crossing entities."""
 
     def refuse(*_, **__):
         raise CannotHold("this format cannot hold them")
@@ -138,7 +138,7 @@ def test_what_a_format_refuses_is_not_computed_again(suggest, source, monkeypatc
     assert len(list(read(source.with_name("next.jsonl")))) == 3
 
 
-def test_existing_files_are_safe(suggest, source):
+def test_existing_files_are_overwritten_only_with_force(suggest, source):
     out = source.with_name("next.jsonl")
     out.write_text("precious\n")
     assert "already exists; use --resume to continue" in suggest("--count", 2, code=2).stderr
@@ -152,7 +152,7 @@ def test_existing_files_are_safe(suggest, source):
     assert len(source.read_text().splitlines()) == len(TEXTS)
 
 
-def test_wrong_requests(run, suggest, source, exported_model, tmp_path):
+def test_refuses_wrong_arguments(run, suggest, source, exported_model, tmp_path):
     assert "--count" in suggest("--count", 0, code=2).stderr
     assert "--strategy" in suggest("--strategy", "best", code=2).stderr
     assert "there is no folder" in suggest(output="no/where.jsonl", code=2).stderr
@@ -173,7 +173,7 @@ def test_wrong_requests(run, suggest, source, exported_model, tmp_path):
     assert not Path(f"{out}{SUFFIX}").exists()
 
 
-def test_invalid_texts_are_named_or_skipped(run, exported_model, tmp_path):
+def test_invalid_texts_are_refused_or_skipped(run, exported_model, tmp_path):
     path = tmp_path / "texts.jsonl"
     path.write_text('{"text": "Ada met him."}\n{"text": 1}\n{"text": "He met Ada."}\n')
     out = tmp_path / "out.jsonl"

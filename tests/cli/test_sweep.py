@@ -70,7 +70,7 @@ GRID = ["--grid", "method.epsilon=0,0.3", "--seeds", "2"]
 
 @pytest.fixture(scope="module")
 def swept(data: Path) -> tuple[Path, Result]:
-    """A sweep, and what the command printed while it went on."""
+    """Folder of a sweep, and the output of the command."""
     command = arguments(data, data / "sweep", *GRID, "--json", str(data / "told.json"))
     command.remove("--quiet")
     result = CliRunner().invoke(app, command, catch_exceptions=False)
@@ -83,7 +83,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_the_plan_a_line_for_each_run_and_a_table(swept: tuple[Path, Result], data: Path) -> None:
+def test_prints_plan_runs_and_table(swept: tuple[Path, Result], data: Path) -> None:
     out, result = swept
     plan, *lines = result.stderr.splitlines()
     assert plan == "2 cells x 2 seeds = 4 runs"
@@ -108,9 +108,7 @@ def test_the_plan_a_line_for_each_run_and_a_table(swept: tuple[Path, Result], da
     assert load_model(out / "method.epsilon=0.3" / "seed-2").config.method.epsilon == 0.3  # type: ignore[attr-defined]
 
 
-def test_again_and_with_one_more_seed(
-    run: Run, swept: tuple[Path, Result], data: Path, tmp_path: Path
-) -> None:
+def test_same_command_adds_a_seed(run: Run, swept: tuple[Path, Result], data: Path, tmp_path: Path) -> None:
     out = shutil.copytree(swept[0], tmp_path / "sweep")
     command = [one for one in arguments(data, out, *GRID) if one != "--quiet"]
     assert "4 already complete" in run(*command).stderr
@@ -125,8 +123,8 @@ def test_again_and_with_one_more_seed(
 
 
 @pytest.mark.slow
-def test_ctrl_c_with_several_processes(run: Run, data: Path, tmp_path: Path) -> None:
-    """As a terminal sends it: to all processes. They end at once, and the same command continues."""
+def test_ctrl_c_stops_all_processes_and_the_sweep_resumes(run: Run, data: Path, tmp_path: Path) -> None:
+    """Ctrl-C is sent to all processes, like in a terminal; the same command resumes."""
     out = tmp_path / "sweep"
     command = [*arguments(data, out, *GRID[:2], "--workers=2"), "--epochs=8"]
     process = subprocess.Popen(
@@ -160,7 +158,7 @@ def _until(true: Callable[[], bool]) -> None:
 
 
 def _is_alive(group: int) -> bool:
-    """Whether any process of the group is left."""
+    """Return whether any process of the group is left."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -168,8 +166,8 @@ def _is_alive(group: int) -> bool:
     return True
 
 
-def test_a_run_that_fails(run: Run, data: Path, tmp_path: Path) -> None:
-    """Word vectors that are not there: the other cell is done all the same."""
+def test_failed_run_does_not_stop_the_others(run: Run, data: Path, tmp_path: Path) -> None:
+    """Word vectors are missing in one cell; the other cell is trained."""
     grid = ["--grid", "encoder.features.vectors=null,nowhere/vectors.txt"]
     result = run(*arguments(data, tmp_path, *grid), code=1)
     assert "1 of 2 runs failed; correct the cause and run the same command again" in result.stderr
@@ -180,7 +178,7 @@ def test_a_run_that_fails(run: Run, data: Path, tmp_path: Path) -> None:
     assert [path.name[:38] for path in tmp_path.glob("*/seed-1")] == ["seed-1"]
 
 
-def test_all_is_checked_before_anything_is_trained(
+def test_refuses_wrong_arguments_before_training(
     run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trials, "train", lambda *_, **__: pytest.fail("it trains"))
@@ -209,7 +207,7 @@ def test_all_is_checked_before_anything_is_trained(
 
 
 def _planned(run: Run, *command: str) -> list[str]:
-    """The cells that would be trained."""
+    """Return the cells that would be trained."""
     return [cell["cell"] for cell in json.loads(run(*command, "--json", code=1).stdout)["cells"]]
 
 
@@ -218,7 +216,7 @@ def _refuse(*_: object, **__: object) -> None:
 
 
 @pytest.mark.usefixtures("refusing")
-def test_all_ways_to_write_a_grid(run: Run, data: Path, tmp_path: Path) -> None:
+def test_all_notations_of_a_grid_are_equal(run: Run, data: Path, tmp_path: Path) -> None:
     cells = [f"method.epsilon={e} method.smoothing_size={d}" for e in ("0", "0.1") for d in ("1", "2")]
     one = ["--grid", "method.epsilon=0,0.1", "method.smoothing_size=1,2"]
     two = ["--grid", "method.epsilon=0,0.1", "--grid", "method.smoothing_size=1,2"]
@@ -228,7 +226,7 @@ def test_all_ways_to_write_a_grid(run: Run, data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("refusing")
-def test_more_cells_beside_the_grid(run: Run, data: Path, tmp_path: Path) -> None:
+def test_also_adds_cells_to_the_grid(run: Run, data: Path, tmp_path: Path) -> None:
     also = ["--also", "method.epsilon=0 method.label_smoothing=0.1,0.2", "--also=method.epsilon=0.3"]
     assert _planned(run, *arguments(data, tmp_path, *also, "--share=1")) == [
         "share=1",
@@ -244,13 +242,13 @@ def test_more_cells_beside_the_grid(run: Run, data: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("refusing")
-def test_methods_can_be_compared(run: Run, data: Path, tmp_path: Path) -> None:
+def test_grid_can_have_several_methods(run: Run, data: Path, tmp_path: Path) -> None:
     grid = ["--grid", "method.name=boundary-smoothing,boundary-offset"]
     assert len(_planned(run, *arguments(data, tmp_path, *grid))) == 2
 
 
 @pytest.mark.usefixtures("refusing")
-def test_settings_without_effect_are_named_with_their_cells(run: Run, data: Path, tmp_path: Path) -> None:
+def test_names_settings_without_effect_and_their_cells(run: Run, data: Path, tmp_path: Path) -> None:
     command = [
         one for one in arguments(data, tmp_path, "--grid", "encoder.window=null,100") if one != "--quiet"
     ]
@@ -261,11 +259,11 @@ def test_settings_without_effect_are_named_with_their_cells(run: Run, data: Path
 
 @pytest.fixture
 def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No run gets anywhere."""
+    """Let every run fail."""
     monkeypatch.setattr(sweep_module, "run_trial", _refuse)
 
 
-def test_the_development_data_is_the_same_for_all_seeds(
+def test_development_data_is_the_same_for_all_seeds(
     run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts: dict[str, tuple[list[Sentence], list[Sentence]]] = {}
@@ -289,10 +287,10 @@ def test_the_development_data_is_the_same_for_all_seeds(
 
 
 @pytest.mark.usefixtures("refusing")
-def test_the_commands_of_the_documentation(
+def test_commands_of_the_documentation_have_valid_cells(
     run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their cells are settings that there are."""
+    """The settings of their cells exist."""
     text = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     monkeypatch.chdir(shutil.copytree(data, tmp_path / "data", ignore=shutil.ignore_patterns("sweep")))
@@ -313,5 +311,5 @@ def test_the_commands_of_the_documentation(
     ("seconds", "text"),
     [(0.2, "0 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (360000, "100 h 0 min")],
 )
-def test_durations(seconds: float, text: str) -> None:
+def test_durations_are_formatted(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text

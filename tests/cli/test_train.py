@@ -42,14 +42,14 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """A little of the shipped corpus: 250 sentences to learn from, 40 to choose by, 40 to test on."""
+    """A part of the sample corpus: 250 training, 40 development and 40 test sentences."""
     folder = tmp_path_factory.mktemp("data")
     for part, count in (("train", 250), ("dev", 40), ("test", 40)):
         write(islice(read(f"sample:{part}"), count), folder / f"{part}.jsonl")
     return folder
 
 
-def test_several_processes_cannot_share_standard_input(monkeypatch):
+def test_refuses_standard_input_for_several_processes(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     result = CliRunner().invoke(app, ["train", "--train", "-", "--out", "m"])
     assert result.exit_code == 2
@@ -58,7 +58,7 @@ def test_several_processes_cannot_share_standard_input(monkeypatch):
 
 @pytest.fixture(scope="module")
 def trained(data):
-    """A model, and what the command printed while it was made."""
+    """Model folder, and the output of the command."""
     arguments = ["train", "--train", data / "train.jsonl", "--dev", data / "dev.jsonl"]
     arguments += ["--test", data / "test.jsonl", "--out", data / "model", "--epochs", "6", *SMALL]
     arguments += ["--batch-size", "8", "--seed", "3", "--json", data / "run.json"]
@@ -89,7 +89,7 @@ def test_train_shows_epochs_and_test_scores_and_saves_all(trained, data):
     assert content["test"]["support"] == sum(len(s.entities) for s in read(data / "test.jsonl"))
 
 
-def test_train_says_why_there_is_no_calibration():
+def test_explains_why_there_is_no_calibration():
     nothing = {"temperature": 1.0, "shift": 0.0, "dev_ece_before": None, "dev_ece_after": None}
     assert (
         _describe_calibration(nothing)
@@ -97,7 +97,7 @@ def test_train_says_why_there_is_no_calibration():
     )
 
 
-def test_evaluate_gives_the_scores_that_training_ended_with(run, trained, data):
+def test_evaluate_equals_the_test_scores_of_training(run, trained, data):
     folder, _ = trained
     scores = json.loads(run("evaluate", folder, data / "test.jsonl", "--json").stdout)
     at_the_end = json.loads((folder / "metrics.json").read_text())["test"]
@@ -112,7 +112,7 @@ def test_evaluate_gives_the_scores_that_training_ended_with(run, trained, data):
     assert "peak memory" in text
 
 
-def test_predict_writes_any_format_and_evaluate_agrees_with_it(run, trained, data, tmp_path):
+def test_evaluate_agrees_with_the_files_of_predict(run, trained, data, tmp_path):
     folder, _ = trained
     out = tmp_path / "found.jsonl"
     result = run("predict", folder, "--input", data / "test.jsonl", "--output", out, "--to", "jsonl")
@@ -128,7 +128,7 @@ def test_predict_writes_any_format_and_evaluate_agrees_with_it(run, trained, dat
     assert piped.stdout == out.read_text()
 
 
-def test_predict_draws_without_an_output_and_keeps_to_the_limit(run, trained, data):
+def test_predict_without_output_draws_up_to_the_limit(run, trained, data):
     folder, _ = trained
     text = run("predict", folder, "--input", data / "test.jsonl", "--limit", "2").stdout
     first, second, third = islice(read(data / "test.jsonl"), 3)
@@ -138,7 +138,7 @@ def test_predict_draws_without_an_output_and_keeps_to_the_limit(run, trained, da
     assert "╰" in text
 
 
-def test_settings_of_prediction_can_change_and_no_others(run, trained, data, tmp_path):
+def test_only_prediction_settings_can_be_changed(run, trained, data, tmp_path):
     folder, _ = trained
     run("predict", folder, "--input", data / "test.jsonl", "--output", tmp_path / "flat.conll",
         "--set", "predict.select=flat")  # fmt: skip
@@ -149,7 +149,7 @@ def test_settings_of_prediction_can_change_and_no_others(run, trained, data, tmp
     assert "did you mean predict.select?" in refused.stderr
 
 
-def test_predictions_that_a_format_cannot_hold(run, trained, data, tmp_path):
+def test_predictions_that_a_format_cannot_represent_need_an_option(run, trained, data, tmp_path):
     folder, _ = trained
     out = tmp_path / "out.conll"
     refused = run("predict", folder, "--input", data / "test.jsonl", "--output", out, code=2)
@@ -166,7 +166,7 @@ def test_predictions_that_a_format_cannot_hold(run, trained, data, tmp_path):
     assert "score" in result.stderr
 
 
-def test_one_broken_sentence_is_skipped_when_asked(run, trained, data, tmp_path):
+def test_skip_invalid_skips_a_broken_sentence(run, trained, data, tmp_path):
     folder, _ = trained
     broken = tmp_path / "broken.jsonl"
     lines = (data / "test.jsonl").read_text().splitlines()[:6]
@@ -179,14 +179,14 @@ def test_one_broken_sentence_is_skipped_when_asked(run, trained, data, tmp_path)
     assert json.loads(run("evaluate", folder, broken, "--skip-invalid", "--json").stdout)["sentences"] == 6
 
 
-def test_without_dev_the_last_epoch_is_kept_and_it_says_so(run, data, tmp_path):
+def test_training_without_dev_says_that_it_keeps_the_last_epoch(run, data, tmp_path):
     result = run("train", "--train", data / "dev.jsonl", "--out", tmp_path / "m", "--epochs", 1, *SMALL)
     assert "the last epoch is kept" in result.stderr
     assert json.loads((tmp_path / "m" / "metrics.json").read_text())["dev"] is None
     assert "not been scored" in (tmp_path / "m" / "README.md").read_text()
 
 
-def test_the_number_of_epochs_may_be_auto(run, data, tmp_path):
+def test_number_of_epochs_can_be_auto(run, data, tmp_path):
     few = tmp_path / "few.jsonl"
     few.write_text("".join((data / "dev.jsonl").read_text().splitlines(keepends=True)[:4]))
     options = ["train", "--train", few, "--out", tmp_path / "m", *SMALL, "--epochs"]
@@ -214,7 +214,7 @@ def test_help_names_every_method(run, monkeypatch):
     assert all(method in text for method in METHODS)
 
 
-def test_show_config_prints_yaml_that_can_be_given_again(run, tmp_path):
+def test_show_config_prints_valid_yaml(run, tmp_path):
     text = run("train", "--set", "method.epsilon=0.3", "--epochs", 7, "--show-config").stdout
     assert yaml.safe_load(text)["method"]["epsilon"] == 0.3
     file = tmp_path / "config.yaml"
@@ -242,13 +242,13 @@ def test_show_config_prints_yaml_that_can_be_given_again(run, tmp_path):
         (["--train", "-", "--test", "-", "--out", "m"], "standard input can be read only once"),
     ],
 )
-def test_wrong_requests_end_with_2_and_say_what_is_wrong(run, arguments, message, tmp_path, monkeypatch):
+def test_wrong_arguments_exit_with_2_and_a_message(run, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert message in run("train", *arguments, code=2).stderr
 
 
-def test_settings_and_types_that_can_do_nothing_are_mentioned(run, data, tmp_path):
+def test_reports_settings_and_types_without_effect(run, data, tmp_path):
     other = tmp_path / "other.jsonl"
     other.write_text('{"words": ["Ada"], "entities": [{"start": 0, "end": 1, "type": "robot"}]}\n')
     messages = run("train", "--train", data / "dev.jsonl", "--test", other, "--out", tmp_path / "m",
@@ -259,7 +259,7 @@ def test_settings_and_types_that_can_do_nothing_are_mentioned(run, data, tmp_pat
     assert "types in the test data that are not in the training data: robot" in messages
 
 
-def test_a_folder_with_something_in_it_is_not_written_to(run, data, tmp_path):
+def test_refuses_a_folder_that_is_not_empty(run, data, tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
     refused = run("train", "--train", data / "dev.jsonl", "--out", tmp_path, *SMALL, code=2)
     assert "not an empty folder" in refused.stderr
@@ -270,11 +270,11 @@ def test_a_folder_with_something_in_it_is_not_written_to(run, data, tmp_path):
     "arguments",
     [[], ["model"], ["model", "data", "--gold", "x"], ["--gold", "x"], ["m", "d", "--predicted", "x"]],
 )
-def test_evaluate_wants_a_model_and_data_or_two_files(run, arguments):
+def test_evaluate_needs_a_model_and_data_or_two_files(run, arguments):
     assert "fencepost evaluate MODEL DATA" in run("evaluate", *arguments, code=2).stderr
 
 
-def test_a_model_that_is_none(run, data, tmp_path):
+def test_refuses_a_folder_without_a_model(run, data, tmp_path):
     assert "not a model folder" in run("evaluate", tmp_path, data / "test.jsonl", code=2).stderr
     refused = run("predict", tmp_path, "--input", data / "test.jsonl", "--output", "x.jsonl", code=2)
     assert "not a model folder" in refused.stderr
@@ -283,7 +283,7 @@ def test_a_model_that_is_none(run, data, tmp_path):
 @pytest.mark.parametrize(
     "arguments", [["predict", "--input", "sample:test"], ["evaluate", "sample:test"]], ids=lambda a: a[0]
 )
-def test_without_pytorch_it_says_what_to_install(trained, arguments):
+def test_names_missing_pytorch(trained, arguments):
     name, *others = arguments
     code = (
         "import sys; sys.modules['torch'] = None; from fencepost.cli import main; "
@@ -295,9 +295,7 @@ def test_without_pytorch_it_says_what_to_install(trained, arguments):
 
 
 @pytest.mark.slow
-def test_interrupted_training_can_be_resumed_and_ends_as_if_nothing_had_happened(
-    run, trained, data, tmp_path
-):
+def test_resumed_training_equals_an_uninterrupted_one(run, trained, data, tmp_path):
     folder, _ = trained
     out = tmp_path / "model"
     arguments = ["train", "--train", data / "train.jsonl", "--dev", data / "dev.jsonl"]
@@ -326,14 +324,14 @@ def test_interrupted_training_can_be_resumed_and_ends_as_if_nothing_had_happened
     assert ended[0] == ended[1]
 
 
-def test_the_language_of_the_corpus_is_that_of_the_texts(run) -> None:
-    assert "language: null" in run("train", "--show-config").stdout  # the training words will tell
+def test_language_option_sets_the_language_of_texts(run) -> None:
+    assert "language: null" in run("train", "--show-config").stdout  # it is detected in the training data
     assert "language: de" in run("train", "--show-config", "--language", "de").stdout
     text = run("train", "--show-config", "--language", "de", "--set", "text.language=fr").stdout
-    assert "language: de" in text  # a flag counts more than --set
+    assert "language: de" in text  # the option overrides --set
 
 
-def test_a_language_that_is_given_counts_more_than_the_config(run, tmp_path) -> None:
+def test_language_option_overrides_the_config(run, tmp_path) -> None:
     config = tmp_path / "german.yaml"
     config.write_text("text: {language: de}\n")
     assert "language: en" in run("train", "--show-config", "--language", "en", "--config", config).stdout
@@ -350,7 +348,7 @@ def _write_contraction(folder: Path) -> Path:
 
 
 class _Stop(Exception):
-    """Ends a command whose arguments are known."""
+    """Exception that ends a command after its arguments are known."""
 
 
 @pytest.mark.parametrize(
@@ -364,10 +362,10 @@ class _Stop(Exception):
     ],
 )
 @pytest.mark.parametrize("command", ["train", "sweep", "tune"])
-def test_one_language_splits_the_corpus_and_the_texts(
+def test_corpus_and_texts_are_split_with_the_same_language(
     run, tmp_path, monkeypatch, command, more, language, words
 ) -> None:
-    """Whether it comes from the option or from the settings, and whichever of them is English."""
+    """The language comes from the option or from the settings."""
     values = {}
 
     def see(sentences: Sequence[Sentence], settings: Config) -> None:
@@ -390,7 +388,7 @@ def test_one_language_splits_the_corpus_and_the_texts(
     assert values == {"words": words, "language": language}
 
 
-def test_the_python_api_takes_the_language_of_the_reading_for_the_texts(tmp_path, monkeypatch) -> None:
+def test_python_api_uses_the_reading_language_for_texts(tmp_path, monkeypatch) -> None:
     calls = []
     monkeypatch.setattr(
         "fencepost.training.train", lambda settings, sentences, *_, **__: calls.append((settings, sentences))

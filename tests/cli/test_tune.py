@@ -63,7 +63,7 @@ def arguments(data: Path, out: Path, *more: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def tuned(data: Path) -> tuple[Path, Result]:
-    """A tuning on the sample, and what the command printed."""
+    """Folder of a tuning on the sample, and the output of the command."""
     out, report = data / "my tuning", data / "told.json"
     options = ["--train=sample:train", "--dev=sample:dev", f"--test={data / 'test.jsonl'}", f"--out={out}"]
     result = CliRunner().invoke(
@@ -75,7 +75,7 @@ def tuned(data: Path) -> tuple[Path, Result]:
     return out, result
 
 
-def test_a_line_for_each_trial_a_table_and_what_to_do(tuned: tuple[Path, Result], data: Path) -> None:
+def test_prints_trials_table_and_advice(tuned: tuple[Path, Result], data: Path) -> None:
     out, result = tuned
     plan, *lines = result.stderr.splitlines()
     assert plan == (
@@ -107,10 +107,10 @@ def test_a_line_for_each_trial_a_table_and_what_to_do(tuned: tuple[Path, Result]
     assert json.loads((out / "tuning.json").read_text())["trials"] == content["trials"]
 
 
-def test_trials_of_all_kinds_are_reported(
+def test_reports_complete_failed_and_pruned_trials(
     run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are played, not trained: F1 is the number of the trial, or below all others."""
+    """Training is simulated: F1 is given by the number of the trial, or below all others."""
     from fencepost.experiments import trials
 
     count = -1
@@ -136,7 +136,7 @@ def test_trials_of_all_kinds_are_reported(
     assert states == [*["complete"] * 3, "failed", *["complete"] * 3, "pruned"]
 
 
-def test_in_a_narrow_terminal_no_value_is_cut() -> None:
+def test_narrow_terminal_shows_whole_values() -> None:
     from rich.console import Console
 
     from fencepost.cli.tune import _print_trials
@@ -152,7 +152,9 @@ def test_in_a_narrow_terminal_no_value_is_cut() -> None:
     assert text.count("=0.001234") == 5
 
 
-def test_the_advice_can_be_followed(tuned: tuple[Path, Result], run: Run, tmp_path: Path) -> None:
+def test_suggested_command_reproduces_the_best_trial(
+    tuned: tuple[Path, Result], run: Run, tmp_path: Path
+) -> None:
     out, result = tuned
     (line,) = [line for line in result.stdout.splitlines() if "fencepost train" in line]
     command = shlex.split(line.partition("fencepost ")[2])
@@ -164,7 +166,7 @@ def test_the_advice_can_be_followed(tuned: tuple[Path, Result], run: Run, tmp_pa
 
 
 @pytest.mark.slow
-def test_ctrl_c_and_on(run: Run, data: Path, tmp_path: Path) -> None:
+def test_resumes_after_ctrl_c(run: Run, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "tuning"
     command = [*arguments(data, out, "--trials=2"), "--epochs=30"]
     process = subprocess.Popen(
@@ -194,7 +196,7 @@ def test_ctrl_c_and_on(run: Run, data: Path, tmp_path: Path) -> None:
     assert (only["state"], only["epochs"]) == ("complete", 30)
 
 
-def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) -> None:
+def test_search_space_can_be_printed_and_read_from_a_file(run: Run, tmp_path: Path) -> None:
     usual = run("tune", "--show-space").stdout
     assert "training.encoder_learning_rate: {low: 1.0e-05, high: 0.0002, log: true}" in usual.splitlines()
     fixed = run("tune", "--show-space", "--batch-size=8", "--set=method.dropout=0.3").stdout
@@ -242,17 +244,17 @@ def test_the_space_can_be_shown_and_given_as_a_file(run: Run, tmp_path: Path) ->
         (["--space=none.yaml"], "none.yaml: cannot be read: No such file"),
     ],
 )
-def test_what_is_wrong_is_reported(run: Run, more: list[str], message: str) -> None:
+def test_refuses_wrong_arguments(run: Run, more: list[str], message: str) -> None:
     assert message in run("tune", *more, code=2).stderr
 
 
-def test_another_tuning_in_the_folder(run: Run, tuned: tuple[Path, Result], data: Path) -> None:
+def test_refuses_the_folder_of_another_tuning(run: Run, tuned: tuple[Path, Result], data: Path) -> None:
     message = run(*arguments(data, tuned[0]), code=2).stderr
     assert "contains another study; continue with the same settings and data" in message
     assert "it has other training data; it has other development data" in message
 
 
-def test_a_share_of_the_training_data_and_no_time(run: Run, data: Path, tmp_path: Path) -> None:
+def test_no_time_finishes_no_trials(run: Run, data: Path, tmp_path: Path) -> None:
     command = [one for one in arguments(data, tmp_path / "tuning") if not one.startswith("--dev=")]
     result = run(*command, "--dev-share=0.25", "--minutes=0")
     assert "0 of 20 trials are finished; run the same command again to continue" in result.stdout
@@ -261,7 +263,7 @@ def test_a_share_of_the_training_data_and_no_time(run: Run, data: Path, tmp_path
     assert (content["trials"], content["best"]) == ([], None)
 
 
-def test_without_optuna(run: Run, monkeypatch: pytest.MonkeyPatch, data: Path, tmp_path: Path) -> None:
+def test_names_missing_optuna(run: Run, monkeypatch: pytest.MonkeyPatch, data: Path, tmp_path: Path) -> None:
     for name in [name for name in sys.modules if name.startswith(("optuna", "fencepost.experiments.tuning"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "optuna", None)

@@ -1,4 +1,4 @@
-"""Small files, written where a test needs them and read in one word."""
+"""Small files that tests write and read."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from fencepost.data import Reader, ReadOptions
 
 @pytest.fixture
 def reading(tmp_path):
-    """Writes `content` to a file and gives the reader of it, whose sentences are still to come."""
+    """Write `content` to a file and return its reader, which has not read anything yet."""
 
     def reader_of(content, format_=None, *, name="corpus", on_invalid=None, **options):
         path = tmp_path / name
@@ -19,7 +19,7 @@ def reading(tmp_path):
 
 @pytest.fixture
 def skipping(reading):
-    """As `reading`, but everything is read: the reader, the sentences, and what was rejected."""
+    """Like `reading`, but read the file and return reader, sentences and rejections."""
 
     def read_all(content, format_=None, **options):
         rejected = []

@@ -1,4 +1,4 @@
-"""What doccano and Prodigy import."""
+"""Files that doccano and Prodigy import."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_record(path, name):
     return json.loads(lines[0]), dict(account.parts_lost)
 
 
-def test_doccano_gets_triples_of_characters(tmp_path):
+def test_doccano_has_triples_with_character_offsets(tmp_path):
     record, lost = write_record(tmp_path / "out.jsonl", "doccano")
     assert record == {
         "id": "7",
@@ -38,7 +38,7 @@ def test_doccano_gets_triples_of_characters(tmp_path):
     assert lost == {"score": 2}
 
 
-def test_prodigy_gets_tokens_and_spans_of_them(tmp_path):
+def test_prodigy_has_tokens_and_spans_of_tokens(tmp_path):
     record, lost = write_record(tmp_path / "out.jsonl", "prodigy")
     assert record["tokens"][3:] == [
         {"id": 3, "text": "Rome", "start": 13, "end": 17, "ws": False},
@@ -52,19 +52,19 @@ def test_prodigy_gets_tokens_and_spans_of_them(tmp_path):
     assert lost == {}
 
 
-def test_tokens_say_what_follows_them_where_all_words_are_separated(tmp_path):
+def test_prodigy_tokens_have_a_space_except_the_last(tmp_path):
     write([Sentence(["a", "b", "c"])], tmp_path / "out", "prodigy")
     tokens = json.loads((tmp_path / "out").read_text())["tokens"]
     assert [token["ws"] for token in tokens] == [True, True, False]
 
 
 @pytest.mark.parametrize("format_", [None, "prodigy", "jsonl-text"])
-def test_prodigy_comes_back_without_the_places_of_tokens(tmp_path, format_):
+def test_prodigy_is_read_back_without_token_indices(tmp_path, format_):
     write([SENTENCE], tmp_path / "out", "prodigy")
     assert list(read(tmp_path / "out", format_)) == [SENTENCE]
 
 
-def test_doccano_is_read_by_name_and_detected_as_text(tmp_path):
+def test_doccano_is_read_by_name_and_detected_as_jsonl_text(tmp_path):
     write([SENTENCE], tmp_path / "out", "doccano")
     for format_, name in ((None, "jsonl-text"), ("doccano", "doccano")):
         reader = Reader(tmp_path / "out", format_)

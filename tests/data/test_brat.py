@@ -1,4 +1,4 @@
-"""BRAT: texts with annotations beside them, and the folder that the writer makes."""
+"""BRAT: texts with annotation files, and the folder that the writer makes."""
 
 import io
 
@@ -24,7 +24,7 @@ def pair(folder, annotations, text=TEXT, name="doc"):
     return folder
 
 
-def test_entities_are_read_and_other_annotations_are_noted(folder):
+def test_reads_entities_and_notes_other_annotations(folder):
     annotations = (
         "T1\tPER 0 12\tAda Lovelace\nT2\tNAME 0 12\tAda Lovelace\nT3\tLOC 23 29\tLondon\n"
         "R1\tLivesIn Arg1:T1 Arg2:T3\t\nA1\tSure T1\n#1\tAnnotatorNotes T1\ta note\n*\tEquiv T1 T2\n\n"
@@ -39,24 +39,24 @@ def test_entities_are_read_and_other_annotations_are_noted(folder):
 
 
 @pytest.mark.parametrize("name", ["doc.txt", "doc.ann"])
-def test_a_pair_is_read_by_either_file(folder, name):
+def test_reads_a_pair_by_either_file(folder, name):
     assert len(list(read(pair(folder, "T1\tPER 0 3\tAda\n") / name))) == 2
 
 
-def test_line_ends_of_the_text_count_as_they_are(folder):
+def test_line_ends_count_in_offsets(folder):
     first, second = read(pair(folder, "T1\tX 7 10\tBob\r\n", text="Ada.\r\n Bob.\r\n"))
     assert first.entities == ()
     assert (second.words, second.entities) == (("Bob", "."), (Entity(0, 1, "X"),))
 
 
-def test_folders_are_read_in_depth_and_in_order(folder):
+def test_reads_folders_recursively_in_order(folder):
     (folder / "sub").mkdir()
     pair(folder, "", name="b")
     pair(folder / "sub", "", name="a")
     assert [s.doc for s in read(folder)] == ["b", "b", "sub/a", "sub/a"]
 
 
-def test_a_discontinuous_entity_costs_its_sentence_only(folder):
+def test_discontinuous_entity_rejects_only_its_sentence(folder):
     path = pair(folder, "T1\tPER 0 3;13 18\tAda lived\nT2\tLOC 23 29\tLondon\n")
     with pytest.raises(DataError, match=r"doc.ann:1: PER 0 3;13 18 is discontinuous, which is not supported"):
         list(read(path))
@@ -79,7 +79,7 @@ def test_a_discontinuous_entity_costs_its_sentence_only(folder):
         ("nonsense", "not an annotation of the form"),
     ],
 )
-def test_a_wrong_annotation_is_never_passed_over(folder, annotation, message):
+def test_wrong_annotations_are_always_reported(folder, annotation, message):
     path = pair(folder, f"T2\tLOC 23 29\tLondon\n{annotation}\n")
     with pytest.raises(DataError, match=rf"doc.ann:2: {message}"):
         list(read(path))
@@ -89,12 +89,12 @@ def test_a_wrong_annotation_is_never_passed_over(folder, annotation, message):
     assert len(sentences) < 2 or "white space" in message
 
 
-def test_texts_may_differ_if_the_user_says_so(folder):
+def test_check_text_can_be_disabled(folder):
     path = pair(folder, "T1\tX 0 3\tBob\n")
     assert next(read(path, options=ReadOptions(check_text=False))).entities == (Entity(0, 1, "X"),)
 
 
-def test_a_missing_half_is_named(folder):
+def test_names_the_missing_file_of_a_pair(folder):
     (folder / "a.ann").write_text("")
     with pytest.raises(DataError, match=r"a.txt is missing beside its text or annotations"):
         list(read(folder))
@@ -103,7 +103,7 @@ def test_a_missing_half_is_named(folder):
         list(read(folder / "b.txt", "brat"))
 
 
-def test_a_folder_without_annotations_and_texts_that_are_not_utf8_are_refused(folder):
+def test_refuses_folders_without_annotations_and_invalid_utf8(folder):
     with pytest.raises(DataError, match=r"a folder without .ann files: not a BRAT corpus"):
         list(read(folder))
     pair(folder, "")
@@ -112,7 +112,7 @@ def test_a_folder_without_annotations_and_texts_that_are_not_utf8_are_refused(fo
         list(read(folder))
 
 
-def test_annotations_that_are_not_utf8_cost_their_document(folder):
+def test_annotations_that_are_not_utf8_reject_their_document(folder):
     pair(folder, "", name="good")
     pair(folder, "")
     (folder / "doc.ann").write_bytes(b"T1\tX 0 3\t\xff\n")
@@ -121,7 +121,7 @@ def test_annotations_that_are_not_utf8_cost_their_document(folder):
     assert "not UTF-8 at byte 10 of the line; the whole document is skipped" in rejected[0].reason
 
 
-def test_very_many_problems_take_no_quadratic_time(folder):
+def test_rejects_10000_invalid_annotations(folder):
     count = 10_000
     gaps = "".join(f"T{n}\tX {n * 5} {n * 5 + 1};{n * 5 + 2} {n * 5 + 3}\tA b\n" for n in range(count))
     path = pair(folder, gaps, text="A bc\n" * count)
@@ -153,7 +153,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("doc", NAMES)
-def test_no_document_name_leads_out_of_the_folder(tmp_path, doc):
+def test_document_names_cannot_leave_the_folder(tmp_path, doc):
     write([sentence(doc)], tmp_path / "out", "brat")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     files = sorted((tmp_path / "out").rglob("*"))
@@ -162,7 +162,7 @@ def test_no_document_name_leads_out_of_the_folder(tmp_path, doc):
     assert [s.words for s in read(tmp_path / "out")] == [("Ada",)]
 
 
-def test_documents_of_like_names_do_not_overwrite_each_other(tmp_path):
+def test_documents_with_similar_names_get_different_files(tmp_path):
     docs = ["a/b", "a_b", "A_B", "a_b-2", "a/b", None, "sentences", None, *["x", "y"] * 300]
     write(map(sentence, docs), tmp_path / "out", "brat")
     assert len(list(read(tmp_path / "out"))) == len(docs)
@@ -170,7 +170,7 @@ def test_documents_of_like_names_do_not_overwrite_each_other(tmp_path):
     assert len(set(names)) == len(docs)
 
 
-def test_documents_of_one_name_in_two_folders_stay_apart_and_messages_name_the_file(folder):
+def test_equal_names_in_two_folders_are_different_documents(folder):
     for name, annotations in (("x", "T1\tPER 0 3;13 18\tAda lived\n"), ("y", "R1\tEquiv a b\n")):
         (folder / name).mkdir()
         pair(folder / name, annotations)
@@ -183,7 +183,7 @@ def test_documents_of_one_name_in_two_folders_stay_apart_and_messages_name_the_f
         list(read(folder))
 
 
-def test_a_text_without_annotations_is_mentioned(folder):
+def test_notes_texts_without_annotations(folder):
     pair(folder, "T1\tPER 0 12\tAda Lovelace\n")
     (folder / "lonely.txt").write_text("Nobody annotated this.\n")
     reader = Reader(folder)
@@ -193,7 +193,7 @@ def test_a_text_without_annotations_is_mentioned(folder):
     ]
 
 
-def test_only_a_new_or_empty_folder_is_written(tmp_path):
+def test_writes_only_to_a_new_or_empty_folder(tmp_path):
     (tmp_path / "empty").mkdir()
     write([sentence("a")], tmp_path / "empty", "brat")
     for path in (tmp_path / "empty", tmp_path / "empty" / "a.ann"):
@@ -205,7 +205,7 @@ def test_only_a_new_or_empty_folder_is_written(tmp_path):
         write([sentence("a")], tmp_path / "no" / "such" / "folder", "brat")
 
 
-def test_an_error_in_the_middle_leaves_no_folder(tmp_path):
+def test_failed_write_leaves_no_folder(tmp_path):
     def failing():
         yield sentence("a")
         raise FencepostError("stop")
@@ -215,14 +215,14 @@ def test_an_error_in_the_middle_leaves_no_folder(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_standard_input_is_not_a_folder(monkeypatch):
+def test_refuses_standard_input(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Ada")))
     with pytest.raises(UsageError, match="BRAT corpora are folders"):
         list(read("-", "brat"))
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".ann"])
-def test_a_document_that_is_too_large_is_refused_unread(folder, monkeypatch, suffix):
+def test_refuses_a_document_that_is_too_large(folder, monkeypatch, suffix):
     pair(folder, "T1\tX 0 3\tAda\n")
     monkeypatch.setattr("fencepost.data.formats.brat.DOCUMENT_BYTES", 1000)
     (folder / f"doc{suffix}").write_text(" " * 1001)

@@ -1,4 +1,4 @@
-"""CoNLL columns as people have them: `conll`, `weibo` and `conll2012`."""
+"""CoNLL columns in their common variants: `conll`, `weibo` and `conll2012`."""
 
 import pytest
 
@@ -23,7 +23,7 @@ BRUSSELS NNP I-NP I-LOC
 
 
 def described(sentence):
-    """Each entity as `TYPE:words`."""
+    """Return each entity as `TYPE:words`."""
     return [f"{entity.type}:{sentence.phrase(entity)}" for entity in sentence.entities]
 
 
@@ -51,7 +51,7 @@ def test_conll2003_has_four_columns_iob1_and_documents(reading):
     ],
 )
 @pytest.mark.parametrize(("separator", "end"), [("\t", "\n"), (" ", "\n"), ("   ", "\r\n"), ("\t", "\r\n")])
-def test_all_schemes_separators_and_line_ends_say_the_same(reading, tags, separator, end):
+def test_schemes_separators_and_line_ends_have_no_effect(reading, tags, separator, end):
     lines = [f"w{number}{separator}{tag}" for number, tag in enumerate(tags)]
     reader = reading(end.join([*lines, "", *lines]))
     first, second = reader
@@ -61,7 +61,7 @@ def test_all_schemes_separators_and_line_ends_say_the_same(reading, tags, separa
     assert not reader.notes
 
 
-def test_bmes_has_middles(reading):
+def test_reads_bmes(reading):
     [sentence] = reading("高 B-TITLE\n级 M-TITLE\n师 E-TITLE\n在 O\n")
     assert sentence.entities == (Entity(0, 3, "TITLE"),)
 
@@ -70,7 +70,7 @@ def test_lone_tabs_on_blank_lines_separate_sentences(reading):
     assert [s.words for s in reading("a\tO\n\t\nb\tO\n \t \r\n\n\nc\tO")] == [("a",), ("b",), ("c",)]
 
 
-def test_comments_are_before_sentences_and_the_word_hash_is_a_word(reading):
+def test_comments_are_skipped_and_the_word_hash_is_a_word(reading):
     reader = reading("# id = 1\n# text = a b\na\tO\nb\tB-X\n\n#\tB-X\n#tag\tO\n\n#tag\tO\nb\tO\n")
     assert [s.words for s in reader] == [("a", "b"), ("#", "#tag"), ("#tag", "b")]
     [note] = reader.notes
@@ -80,12 +80,12 @@ def test_comments_are_before_sentences_and_the_word_hash_is_a_word(reading):
 @pytest.mark.parametrize(
     "words", [["# x"], ["#"], ["-DOCSTART-x"], ["[", "{"], ["<", "b"], ["<br/>"], ["{}"]]
 )
-def test_files_of_odd_words_alone_are_read_as_columns(reading, words):
+def test_files_of_odd_words_are_read_as_columns(reading, words):
     [sentence] = reading("".join(f"{word}\tO\n" for word in words))
     assert sentence.words == tuple(words)
 
 
-def test_any_columns_can_be_named(reading):
+def test_columns_can_be_chosen(reading):
     content = "1 Ada NNP B-PER x\n2 left VBD O y\n"
     [sentence] = reading(content, word_column=2, tag_column=-2, pos_column=3)
     assert sentence.words == ("Ada", "left")
@@ -115,12 +115,12 @@ def test_any_columns_can_be_named(reading):
         ("a\tO\nb\tB-X\nc\tO\n", {"scheme": "bioes"}, r"corpus:2: the entity of 'B-X' has no end"),
     ],
 )
-def test_malformed_columns_are_refused_with_their_place(reading, content, options, message):
+def test_names_the_line_of_malformed_columns(reading, content, options, message):
     with pytest.raises(DataError, match=message):
         list(reading(content, **options))
 
 
-def test_irregular_tags_are_read_as_the_scorer_does_and_noted(reading):
+def test_irregular_tags_are_read_like_the_conll_scorer_with_a_note(reading):
     reader = reading("a\tB-X\nb\tI-X\n\nc\tO\nd\tI-X\n")
     assert [described(s) for s in reader] == [["X:a b"], ["X:d"]]
     [note] = reader.notes
@@ -128,7 +128,7 @@ def test_irregular_tags_are_read_as_the_scorer_does_and_noted(reading):
     assert "times" not in str(note)
 
 
-def test_skipping_loses_exactly_the_invalid_sentences(skipping):
+def test_skips_exactly_the_invalid_sentences(skipping):
     content = b"a\tO\n\nb\tO\nc\n\nd\tB-X\n\n\xff\tO\n\ne\tnonsense\n\nf\tO\n"
     reader, sentences, rejected = skipping(content)
     assert [s.words for s in sentences] == [("a",), ("d",), ("f",)]
@@ -136,7 +136,7 @@ def test_skipping_loses_exactly_the_invalid_sentences(skipping):
     assert (reader.sentences, reader.invalid) == (3, 3)
 
 
-def test_the_place_is_that_of_the_sentence_given_last(reading):
+def test_place_is_that_of_the_last_sentence(reading):
     reader = reading("a\tO\n\nb\tO\n")
     places = [(reader.place.rpartition(":")[2], s.words) for s in reader]
     assert places == [("1", ("a",)), ("3", ("b",))]
@@ -161,12 +161,12 @@ def test_weibo_is_detected_after_document_marks(reading):
 
 
 @pytest.mark.parametrize("words", [["A0"], ["A0", "B0"], ["Jan0", "科技1"], ["科1"], ["科0", "x"]])
-def test_words_that_end_in_digits_are_not_taken_for_weibo(reading, words):
+def test_words_that_end_in_digits_are_not_weibo(reading, words):
     reader = reading("".join(f"{word}\tO\n" for word in words))
     assert [s.words for s in reader] == [tuple(words)]
 
 
-def test_a_word_without_a_position_is_refused(reading):
+def test_refuses_weibo_words_without_a_position(reading):
     with pytest.raises(DataError, match=r"corpus:2: '技' is not a character with its position after it"):
         list(reading("科0\tO\n技\tO\n", "weibo"))
 
@@ -198,7 +198,7 @@ def test_conll2012_has_twelve_columns_or_more_and_nested_brackets(reading):
     assert second.entities == (Entity(1, 2, "PERSON"),)
 
 
-def test_the_short_form_has_the_brackets_last(reading):
+def test_short_form_of_conll2012_has_brackets_last(reading):
     reader = reading("# about this file\nAda\t(PER(NAME*\nLovelace\t*))\n\n#\t(X)\n1\t*\n")
     first, second = reader
     assert reader.format.name == "conll2012"
@@ -208,7 +208,7 @@ def test_the_short_form_has_the_brackets_last(reading):
     assert [str(note.kind) for note in reader.notes] == ["comment line skipped"]
 
 
-def test_brackets_are_detected_in_a_file_without_entities_and_with_odd_spaces_in_words(reading):
+def test_detects_conll2012_without_entities_and_with_odd_spaces(reading):
     with reading("a *\nb *\n") as reader:
         assert reader.format.name == "conll2012"
     reader = reading("x 0 0 a\xa0b - * - - - - (X) -\n")
@@ -228,12 +228,12 @@ def test_brackets_are_detected_in_a_file_without_entities_and_with_odd_spaces_in
         (b"a *\n\xff *\n", r"corpus:2: not UTF-8"),
     ],
 )
-def test_malformed_brackets_are_refused_with_their_place(reading, content, message):
+def test_names_the_line_of_malformed_brackets(reading, content, message):
     with pytest.raises(DataError, match=message):
         list(reading(content, "conll2012"))
 
 
-def test_only_the_sentence_with_bad_brackets_is_lost(skipping):
+def test_malformed_brackets_reject_only_their_sentence(skipping):
     _, sentences, rejected = skipping("a (X)\n\nb (X*\n\nc (X)\n", "conll2012")
     assert [s.words for s in sentences] == [("a",), ("c",)]
     assert [r.line for r in rejected] == [3]
@@ -247,18 +247,18 @@ def test_only_the_sentence_with_bad_brackets_is_lost(skipping):
         ({"ends": "open"}, "ends must be inclusive or exclusive"),
     ],
 )
-def test_wrong_options_are_refused(options, message):
+def test_refuses_wrong_options(options, message):
     with pytest.raises(UsageError, match=message):
         ReadOptions(**options)
 
 
-def test_a_file_without_blank_lines_is_not_one_sentence(reading, monkeypatch):
+def test_refuses_too_many_lines_without_a_blank_line(reading, monkeypatch):
     monkeypatch.setattr("fencepost.data.formats.conll.SENTENCE_LINES", 10)
     with pytest.raises(DataError, match=r"corpus:11: more than 10 lines, or .* without a blank line"):
         list(reading("a\tO\n" * 20))
 
 
-def test_very_long_lines_without_a_blank_line_are_not_one_sentence(reading, monkeypatch):
+def test_refuses_too_many_characters_without_a_blank_line(reading, monkeypatch):
     monkeypatch.setattr("fencepost.data.formats.conll.SENTENCE_CHARACTERS", 100)
     with pytest.raises(
         DataError, match=r"corpus:3: more than .* lines, or 100 characters, without a blank line"

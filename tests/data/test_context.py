@@ -1,4 +1,4 @@
-"""Neighbouring sentences as context: those of the same document, and never more than asked for."""
+"""Neighbouring sentences as context: only those of the same document, and at most the given number."""
 
 from itertools import count, islice
 
@@ -10,7 +10,7 @@ from fencepost.data.context import add_context
 from fencepost.data.entity import Entity, Sentence
 from tests import strategies
 
-# few documents, so that sentences of one follow each other; some sentences bring context of their own
+# few documents, so that sentences of one follow each other; some sentences have their own context
 words = st.lists(strategies.odd_words, max_size=3)
 documents = st.lists(
     st.builds(
@@ -27,7 +27,7 @@ documents = st.lists(
 
 
 def neighbours(sentences, index, step, number):
-    """The words of the sentences next to one, outwards, as long as the document is the same."""
+    """Return the words of the sentences beside one in the same document."""
     doc, neighbouring = sentences[index].doc, []
     at = index + step
     while (
@@ -42,7 +42,7 @@ def neighbours(sentences, index, step, number):
 
 
 @given(documents, st.integers(0, 4))
-def test_equals_looking_around(sentences, number):
+def test_context_equals_a_simple_loop(sentences, number):
     results = list(add_context(sentences, number))
     assert len(results) == len(sentences)
     for index, (before, after) in enumerate(zip(sentences, results, strict=True)):
@@ -57,7 +57,7 @@ def test_no_context_is_added_by_default(sentences):
     assert list(add_context(sentences, 0)) == sentences
 
 
-def test_hand_worked():
+def test_context_equals_the_values_by_hand():
     sentences = [
         Sentence(["a", "b"], [Entity(0, 1, "X")], doc="1"),
         Sentence(["c"], doc="1"),
@@ -75,7 +75,7 @@ def test_hand_worked():
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_no_more_is_read_than_is_needed(number):
+def test_reads_only_the_needed_sentences_ahead(number):
     read = []
 
     def endless():
@@ -89,5 +89,5 @@ def test_no_more_is_read_than_is_needed(number):
         assert len(read) <= index + number + 1
 
 
-def test_nothing_from_nothing():
+def test_no_sentences_give_no_sentences():
     assert list(add_context([], 2)) == []

@@ -1,4 +1,4 @@
-"""The real corpora: nothing is lost in reading, nor in writing to any format that can hold them."""
+"""The real corpora: nothing is lost in reading and in writing to any format that can represent them."""
 
 import itertools
 import re
@@ -40,7 +40,7 @@ SMALL = ["gum/dev.jsonl", "genia/train.jsonl", "weibo/dev.conll", "resume/dev.bm
 
 
 @pytest.mark.parametrize("name", SENTENCES_AND_ENTITIES)
-def test_counts_are_those_of_the_readme(shared_data, name):
+def test_counts_equal_those_of_the_readme(shared_data, name):
     reader = Reader(shared_data / name)
     figures = statistics(reader)
     sentences, entities = SENTENCES_AND_ENTITIES[name]
@@ -52,7 +52,7 @@ def test_counts_are_those_of_the_readme(shared_data, name):
 @pytest.mark.parametrize(
     "name", [name for name, (_, count) in SENTENCES_AND_ENTITIES.items() if count is None]
 )
-def test_flat_corpora_are_read_as_seqeval_reads_them(shared_data, name):
+def test_flat_corpora_are_read_like_seqeval(shared_data, name):
     text = (shared_data / name).read_text("utf-8")
     blocks = re.split(r"\n\s*\n", text.strip())
     tags = [[re.sub("^M-", "I-", line.split()[-1]) for line in block.splitlines()] for block in blocks]
@@ -61,7 +61,7 @@ def test_flat_corpora_are_read_as_seqeval_reads_them(shared_data, name):
     assert spans == expected
 
 
-def test_gum_named_is_a_corpus_of_names(shared_data):
+def test_gum_has_its_number_of_named_entities(shared_data):
     train = read(shared_data / "gum" / "train.jsonl")
     assert sum(entity.meta["named"] for sentence in train for entity in sentence.entities) == 11_129
 
@@ -69,7 +69,7 @@ def test_gum_named_is_a_corpus_of_names(shared_data):
 @pytest.mark.parametrize("count", [150, pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("target", WORD_FORMATS)
 @pytest.mark.parametrize("name", SMALL)
-def test_every_format_that_can_hold_a_corpus_gives_it_back(shared_data, tmp_path, name, target, count):
+def test_every_format_reads_back_a_corpus_that_it_can_represent(shared_data, tmp_path, name, target, count):
     sentences = list(islice(read(shared_data / name), count))
     allowed = FORMATS[target].overlaps
     fitting = [s for s in sentences if not has_forbidden_overlap(s.entities, allowed)]
@@ -83,7 +83,7 @@ def test_every_format_that_can_hold_a_corpus_gives_it_back(shared_data, tmp_path
 
 
 @pytest.mark.parametrize("name", ["gum/test.jsonl", "genia/test.jsonl"])
-def test_a_whole_nested_corpus_passes_through_the_nested_formats(shared_data, tmp_path, name):
+def test_nested_formats_read_back_whole_nested_corpora(shared_data, tmp_path, name):
     sentences = list(read(shared_data / name))
     for target in ("jsonl", "jsonl-text"):
         write(sentences, tmp_path / target, target)

@@ -1,4 +1,4 @@
-"""spaCy's DocBin, as spaCy itself writes it."""
+"""The DocBin of spaCy, written by spaCy itself."""
 
 import struct
 import tracemalloc
@@ -19,7 +19,7 @@ NLP = spacy.blank("en")
 
 @pytest.fixture
 def saved(tmp_path):
-    """Saves documents as spaCy does, and gives the path."""
+    """Save documents like spaCy and return the path."""
 
     def save(*docs, user_data=False):
         path = tmp_path / "corpus.spacy"
@@ -40,7 +40,7 @@ def doc(*, sentences=True, ents=(), **spans):
     return document
 
 
-def test_entities_alone_are_read(saved):
+def test_reads_entities(saved):
     reader = Reader(saved(doc(ents=[(0, 2, "PER"), (5, 6, "LOC")])))
     first, second = reader
     assert reader.format.name == "spacy"
@@ -50,13 +50,13 @@ def test_entities_alone_are_read(saved):
     assert second.entities == (Entity(1, 2, "LOC"),)
 
 
-def test_spans_are_read_in_place_of_entities(saved):
+def test_reads_spans_instead_of_entities(saved):
     spans = [(0, 2, "PER"), (0, 1, "FIRST"), (1, 3, "X"), (0, 2, "PER")]
     first, _ = read(saved(doc(ents=[(5, 6, "LOC")], sc=spans)))
     assert [e.key for e in first.entities] == [(0, 1, "FIRST"), (0, 2, "PER"), (0, 2, "PER"), (1, 3, "X")]
 
 
-def test_of_several_span_groups_one_must_be_named(saved):
+def test_one_of_several_span_groups_must_be_named(saved):
     path = saved(doc(one=[(0, 1, "X")], two=[(1, 2, "Y")]))
     with pytest.raises(
         DataError, match=r"corpus.spacy:1: several span groups \(one, two\); name one with --spans-key"
@@ -66,24 +66,24 @@ def test_of_several_span_groups_one_must_be_named(saved):
     assert first.entities == (Entity(1, 2, "Y"),)
 
 
-def test_the_group_sc_takes_precedence(saved):
+def test_group_sc_has_priority(saved):
     first, _ = read(saved(doc(other=[(0, 1, "X")], sc=[(1, 2, "Y")])))
     assert first.entities == (Entity(1, 2, "Y"),)
 
 
-def test_an_entity_over_a_boundary_joins_the_sentences(saved):
+def test_entity_across_sentences_joins_them(saved):
     [sentence] = read(saved(doc(sc=[(2, 6, "X"), (0, 1, "Y")])))
     assert sentence.words == tuple(WORDS)
     assert sentence.entities == (Entity(0, 1, "Y"), Entity(2, 6, "X"))
 
 
-def test_a_document_without_boundaries_is_one_sentence_and_noted(saved):
+def test_document_without_sentence_boundaries_is_one_sentence_with_a_note(saved):
     reader = Reader(saved(doc(sentences=False, ents=[(0, 2, "PER")])))
     assert [len(s) for s in reader] == [7]
     assert "without sentence boundaries" in reader.notes[0].kind
 
 
-def test_an_entity_without_a_label_costs_its_document(saved):
+def test_entity_without_a_label_rejects_its_document(saved):
     rejected = []
     path = saved(doc(sc=[(0, 1, "")]), doc(sc=[(0, 1, "X")]))
     assert len(list(read(path, on_invalid=rejected.append))) == 2
@@ -92,7 +92,7 @@ def test_an_entity_without_a_label_costs_its_document(saved):
     ]
 
 
-def test_spacy_can_use_what_was_written(tmp_path):
+def test_spacy_reads_the_written_docbin(tmp_path):
     path = tmp_path / "out.spacy"
     flat = Sentence(["Ada", "!"], [Entity(0, 1, "PER")], pos=["NNP", "."], space_after=[False, True])
     nested = flat.with_entities([Entity(0, 1, "PER"), Entity(0, 2, "X")])
@@ -125,7 +125,7 @@ def test_duplicates_keep_their_order_scores_and_meta(tmp_path):
         '{"entities": [[0, 1, "X", "a", {}]]}',
     ],
 )
-def test_foreign_user_data_under_our_name_are_refused(saved, extra):
+def test_refuses_foreign_user_data_under_our_name(saved, extra):
     document = doc(sentences=False)
     document.user_data["fencepost"] = extra
     with pytest.raises(
@@ -135,7 +135,7 @@ def test_foreign_user_data_under_our_name_are_refused(saved, extra):
 
 
 @pytest.mark.parametrize("extra", ["nonsense", "[]", 3, '{"id": 3, "meta": []}', "[" * 100_000])
-def test_user_data_that_say_nothing_are_passed_over(saved, extra):
+def test_ignores_user_data_without_content(saved, extra):
     document = doc(sentences=False)
     document.user_data["fencepost"] = extra
     [sentence] = read(saved(document, user_data=True))
@@ -145,32 +145,32 @@ def test_user_data_that_say_nothing_are_passed_over(saved, extra):
 @pytest.mark.parametrize(
     "damage", [lambda b: b[:-10], lambda b: b[:50] + b"x" + b[51:], lambda b: zlib.compress(b"\x81\xa1a\x01")]
 )
-def test_a_damaged_file_is_refused(saved, damage):
+def test_refuses_a_damaged_file(saved, damage):
     path = saved(doc())
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(DataError, match="the DocBin cannot be read"):
         list(read(path, "spacy"))
 
 
-def test_very_many_spans_and_sentences_take_no_quadratic_time(saved):
+def test_reads_20000_spans_and_10000_sentences(saved):
     count = 10_000
     document = Doc(NLP.vocab, words=["a", "."] * count, sent_starts=[True, False] * count)
     document.spans["sc"] = [Span(document, start, start + 1, label="X") for start in range(2 * count)]
     assert sum(len(s.entities) for s in read(saved(document))) == 2 * count
 
 
-def test_a_span_group_that_no_document_has_is_refused(tmp_path):
+def test_refuses_an_unknown_span_group(tmp_path):
     write([Sentence(["Ada"], [Entity(0, 1, "PER")])], tmp_path / "a.spacy")
     with pytest.raises(DataError, match="no span group 'typo'; there are sc"):
         list(read(tmp_path / "a.spacy", options=ReadOptions(spans_key="typo")))
 
 
 class Packed(bytes):
-    """MessagePack already."""
+    """Bytes that are MessagePack already."""
 
 
 def message(**parts):
-    """A DocBin of one document with the word `a`, in which some parts are others."""
+    """Return a DocBin of one document with the word `a`, in which some parts are replaced."""
     vocab = spacy.blank("en").vocab
     usual = {
         "attrs": [spacy.attrs.ORTH],
@@ -191,7 +191,7 @@ def message(**parts):
 
 
 def many(count, item=b"\x80"):
-    """A list of this number of empty maps."""
+    """Return a list of this number of items, by default empty maps."""
     return Packed(b"\xdd" + struct.pack(">I", count) + item * count)
 
 
@@ -214,7 +214,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_small_file_takes_no_memory_and_makes_no_long_message(tmp_path, bomb):
+def test_compressed_bomb_needs_little_memory_and_gives_a_short_message(tmp_path, bomb):
     path = tmp_path / "corpus.spacy"
     path.write_bytes(message(**BOMBS[bomb]))
     assert path.stat().st_size < 10_000
@@ -229,7 +229,7 @@ def test_a_small_file_takes_no_memory_and_makes_no_long_message(tmp_path, bomb):
     assert len(outcome) < 500
 
 
-def test_a_document_with_too_many_tokens_is_refused_before_spacy_makes_it(tmp_path, monkeypatch):
+def test_refuses_a_document_with_too_many_tokens(tmp_path, monkeypatch):
     monkeypatch.setattr("fencepost.data.formats.docbin_message.DOCUMENT_TOKENS", 6)
     path = tmp_path / "corpus.spacy"
     DocBin(docs=[doc()]).to_disk(path)
@@ -237,7 +237,7 @@ def test_a_document_with_too_many_tokens_is_refused_before_spacy_makes_it(tmp_pa
         list(read(path))
 
 
-def test_what_unpacks_to_too_much_is_refused(saved, monkeypatch):
+def test_refuses_a_file_that_unpacks_to_too_much(saved, monkeypatch):
     path = saved(doc())
     monkeypatch.setattr("fencepost.data.formats.docbin_message.SMALL_BYTES", 100)
     monkeypatch.setattr("fencepost.data.formats.docbin_message.RATIO", 1)
@@ -245,7 +245,7 @@ def test_what_unpacks_to_too_much_is_refused(saved, monkeypatch):
         list(read(path, "spacy"))
 
 
-def test_older_span_groups_are_read(tmp_path):
+def test_reads_older_span_groups(tmp_path):
     document = doc()
     document.spans["mine"] = [Span(document, 0, 2, label="PER")]
     documents = DocBin(docs=[document])

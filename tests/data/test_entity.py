@@ -1,4 +1,4 @@
-"""The data model: what it refuses, what it orders, and what it says about its text."""
+"""The data model: refusals, order, and text."""
 
 import copy
 import itertools
@@ -24,7 +24,7 @@ from tests import strategies
         ((0, 1, "PER", float("nan")), r"nan"),
     ],
 )
-def test_an_impossible_entity_is_refused(arguments, message):
+def test_refuses_an_invalid_entity(arguments, message):
     with pytest.raises(ValueError, match=message):
         Entity(*arguments)
 
@@ -37,20 +37,20 @@ def test_an_impossible_entity_is_refused(arguments, message):
         ({"space_after": [True] * 3}, r"space_after has 3 values for 2 words"),
     ],
 )
-def test_an_impossible_sentence_is_refused(arguments, message):
+def test_refuses_an_invalid_sentence(arguments, message):
     with pytest.raises(ValueError, match=message):
         Sentence(["Ada", "Lovelace"], **arguments)
 
 
 @pytest.mark.parametrize("instance", [Entity(0, 1, "PER"), Sentence(["Ada"])])
-def test_instances_cannot_be_changed(instance):
+def test_entities_and_sentences_are_immutable(instance):
     with pytest.raises(FrozenInstanceError):
         instance.meta = {"a": 1}
     with pytest.raises(FrozenInstanceError):
         del instance.meta
 
 
-def test_an_entity_has_its_type_as_label():
+def test_label_of_an_entity_is_its_type():
     assert Entity(0, 1, "PER").label == "PER"
 
 
@@ -64,7 +64,7 @@ def test_sequences_become_tuples():
     assert len(sentence) == 2
 
 
-def test_entities_are_in_reading_order_and_the_better_of_two_equal_ones_comes_first():
+def test_entities_are_sorted_by_position_and_score():
     expected = [
         Entity(0, 1, "B"),
         Entity(0, 2, "A", 0.9),
@@ -76,7 +76,7 @@ def test_entities_are_in_reading_order_and_the_better_of_two_equal_ones_comes_fi
 
 
 @given(strategies.odd_sentences())
-def test_a_deep_copy_is_equal_and_the_order_of_entities_does_not_matter(sentence):
+def test_deep_copies_and_reordered_entities_are_equal(sentence):
     assert copy.deepcopy(sentence) == sentence
     distinct = {entity.key: entity for entity in sentence.entities}.values()
     assert sentence.with_entities(distinct) == sentence.with_entities(reversed(distinct))
@@ -91,7 +91,7 @@ def test_sentences_and_entities_with_other_content_differ():
 
 
 @given(strategies.odd_sentences())
-def test_word_offsets_are_those_of_the_words_in_the_text(sentence):
+def test_word_offsets_select_the_words_in_the_text(sentence):
     text, offsets = sentence.text, sentence.word_offsets()
     assert [text[start:end] for start, end in offsets] == list(sentence.words)
     assert text.replace(" ", "") == "".join(sentence.words).replace(" ", "")
@@ -111,7 +111,7 @@ SPANS = st.tuples(st.integers(0, 6), st.integers(1, 4)).map(lambda p: Entity(p[0
 
 
 @given(SPANS, SPANS)
-def test_contains_and_crosses_agree_with_sets_of_words(one, two):
+def test_contains_and_crosses_equal_those_of_sets_of_words(one, two):
     a, b = set(range(*one.span)), set(range(*two.span))
     assert one.contains(two) == (b < a)
     assert one.crosses(two) == bool(a & b and a - b and b - a) == two.crosses(one)
@@ -119,12 +119,12 @@ def test_contains_and_crosses_agree_with_sets_of_words(one, two):
     assert one.key == (*one.span, "X")
 
 
-def test_a_string_is_not_a_list_of_words():
+def test_refuses_a_string_as_words():
     with pytest.raises(ValueError, match="not the string 'Ada left'"):
         Sentence("Ada left")
 
 
-def test_annotated_types_are_those_of_meta_and_of_the_entities():
+def test_annotated_types_come_from_meta_and_entities():
     assert Sentence(["Ada"], [Entity(0, 1, "PER")]).annotated_types is None
     sentence = Sentence(["Ada"], [Entity(0, 1, "PER")], meta={"annotated_types": ["LOC"]})
     assert sentence.annotated_types == {"LOC", "PER"}

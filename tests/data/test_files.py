@@ -1,4 +1,4 @@
-"""Small files are read whole, but no more of them than their kind may have."""
+"""Small files are read whole, up to the limit of their kind."""
 
 import os
 import tracemalloc
@@ -10,7 +10,7 @@ from fencepost.data.files import read_json, read_json_object, read_text
 from fencepost.errors import DataError
 
 
-def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
+def test_reads_a_file_up_to_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("äb")
     assert read_text(path, limit=3) == "äb"
@@ -18,7 +18,7 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
         read_text(path, limit=2)
 
 
-def test_an_endless_file_is_refused_in_bounded_memory() -> None:
+def test_refuses_an_endless_file_in_limited_memory() -> None:
     tracemalloc.start()
     try:
         with pytest.raises(DataError, match="/dev/zero: this file has more than 1,048,576 bytes"):
@@ -38,14 +38,14 @@ def test_an_endless_file_is_refused_in_bounded_memory() -> None:
         (b"1" * 5000, "digits"),
     ],
 )
-def test_json_that_is_not_valid_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_refuses_invalid_json(tmp_path: Path, content: bytes, reason: str) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(content)
     with pytest.raises(DataError, match=rf"a\.json: this file is .*{reason}"):
         read_json(path)
 
 
-def test_json_that_is_not_an_object_is_refused(tmp_path: Path) -> None:
+def test_refuses_json_that_is_not_an_object(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("[1]")
     assert read_json(path) == [1]
@@ -53,7 +53,7 @@ def test_json_that_is_not_an_object_is_refused(tmp_path: Path) -> None:
         read_json_object(path)
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_names_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     loop = tmp_path / "loop.json"
     loop.symlink_to(loop)
     for path in (tmp_path / "missing.json", tmp_path, loop):

@@ -1,4 +1,4 @@
-"""A short fuzz of every reader with a fixed seed, and the fuzzer's own checks put to the test."""
+"""A short fuzz of every reader with a fixed seed, and tests of the checks of the fuzzer."""
 
 import itertools
 from collections import Counter
@@ -17,14 +17,14 @@ from fencepost.data.entity import Entity, Sentence
 from fencepost.data.source import ReadSentence
 
 MUTATIONS = 600
-"""As many as reach every format; `make fuzz` has far more."""
+"""Enough to reach every format; `make fuzz` has many more."""
 
 
 def test_mutated_files_are_read_or_refused(tmp_path: Path) -> None:
     result = fuzz(mutations=MUTATIONS, seed=1, jobs=2, failures=tmp_path)
     assert result["failures"] == {}
     assert result["mutations"] == MUTATIONS
-    # A fuzz in which everything is refused would test nothing.
+    # If everything was refused, the fuzz would prove nothing.
     assert all(one["share_with_sentences"] > 0.1 for one in result["formats"].values())
 
 
@@ -34,7 +34,7 @@ def outcomes(name: str) -> list[Outcome]:
 
 
 @pytest.mark.parametrize("name", FUZZED)
-def test_seeds_are_valid(name: str, tmp_path: Path) -> None:
+def test_seed_files_pass_all_checks(name: str, tmp_path: Path) -> None:
     for number, outcome in enumerate(outcomes(name)):
         assert outcome.sentences
         assert list(check_outcome(outcome)) == []
@@ -71,7 +71,7 @@ UNSEEN = {("spacy", one_entity_less), ("spacy", longer_entity)}
 @pytest.mark.parametrize(
     ("name", "change"), [pair for pair in itertools.product(FUZZED, CHANGES) if pair not in UNSEEN]
 )
-def test_the_checks_notice_wrong_data(name, change) -> None:
+def test_checks_detect_wrong_data(name, change) -> None:
     noticed = 0
     for outcome in outcomes(name):
         # BRAT with a rejected sentence cannot tell whether an entity was in it.
@@ -92,19 +92,19 @@ def test_the_checks_notice_wrong_data(name, change) -> None:
     assert noticed
 
 
-def test_a_case_depends_on_its_number_alone() -> None:
+def test_case_depends_only_on_its_number() -> None:
     assert make_case("conll", 7, seed=3) == make_case("conll", 7, seed=3)
     assert make_case("conll", 7, seed=3) != make_case("conll", 8, seed=3)
 
 
-def test_every_format_gets_its_share() -> None:
+def test_every_format_gets_mutations() -> None:
     split = distribute(1_000_000, list(FUZZED))
     assert sum(split.values()) == 1_000_000
     assert min(split.values()) >= 20_000
     assert set(split) == set(FUZZED)
 
 
-def test_an_exception_is_a_failure(monkeypatch, tmp_path: Path) -> None:
+def test_exception_is_a_failure(monkeypatch, tmp_path: Path) -> None:
     def broken(*_):
         raise KeyError("broken")
 

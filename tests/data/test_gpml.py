@@ -1,4 +1,4 @@
-"""GENIA's XML."""
+"""The XML of GENIA."""
 
 import pytest
 
@@ -22,7 +22,7 @@ GENIA = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def test_words_nested_constructs_coordinations_and_articles_are_read(reading):
+def test_reads_words_nested_constructs_coordinations_and_articles(reading):
     reader = reading(GENIA)
     first, second, third = reader
     assert reader.format.name == "gpml"
@@ -43,7 +43,7 @@ def test_sentences_without_word_elements_are_split(reading):
     assert "word split" in reader.notes[0].kind
 
 
-def test_a_sentence_without_words_is_one(reading):
+def test_empty_sentences_are_kept(reading):
     assert [s.words for s in reading("<set><sentence/><sentence> </sentence></set>")] == [(), ()]
 
 
@@ -59,7 +59,7 @@ def test_a_sentence_without_words_is_one(reading):
         ('a <cons sem="G#x"> </cons> b', "contains only white space"),
     ],
 )
-def test_a_malformed_sentence_alone_is_lost(reading, skipping, inside, message):
+def test_malformed_sentence_rejects_only_itself(reading, skipping, inside, message):
     good = "<sentence><w>x</w></sentence>"
     content = f"<set>{good}\n\n<sentence>{inside}</sentence>\n{good}</set>"
     with pytest.raises(DataError, match=message):
@@ -69,7 +69,7 @@ def test_a_malformed_sentence_alone_is_lost(reading, skipping, inside, message):
     assert [r.line for r in rejected] == [3]
 
 
-def test_broken_xml_keeps_what_came_before(skipping):
+def test_broken_xml_keeps_earlier_sentences(skipping):
     content = (
         "<set>\n<sentence><w>a</w></sentence>\n<sentence><w>b</sentence>\n<sentence><w>c</w></sentence></set>"
     )
@@ -82,12 +82,12 @@ def test_broken_xml_keeps_what_came_before(skipping):
 
 
 @pytest.mark.parametrize("cut", [len(GENIA) // 2, len(GENIA) - 10])
-def test_a_file_that_is_cut_off_is_refused(reading, cut):
+def test_refuses_a_truncated_file(reading, cut):
     with pytest.raises(DataError, match=r"corpus:\d+: not XML: "):
         list(reading(GENIA[:cut]))
 
 
-def test_declared_entities_are_refused_before_they_are_expanded(reading):
+def test_refuses_declared_xml_entities(reading):
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
     declared = f'<!DOCTYPE set [<!ENTITY l0 "ha">{laughs}]>'
     bomb = f'<?xml version="1.0"?>\n{declared}\n<set><sentence>&l9;</sentence></set>'
@@ -95,25 +95,25 @@ def test_declared_entities_are_refused_before_they_are_expanded(reading):
         list(reading(bomb))
 
 
-def test_an_entity_that_the_file_does_not_define_spoils_its_sentence(skipping):
+def test_undefined_xml_entity_rejects_its_sentence(skipping):
     content = '<!DOCTYPE set SYSTEM "x.dtd"><set><sentence>&beta;</sentence><sentence>b</sentence></set>'
     _, sentences, [rejected] = skipping(content)
     assert [s.words for s in sentences] == [("b",)]
     assert "the entity &beta; is not defined in the file" in rejected.reason
 
 
-def test_other_xml_is_refused_and_an_empty_set_is_empty(reading):
+def test_refuses_other_xml_and_accepts_an_empty_set(reading):
     with pytest.raises(DataError, match="corpus: XML without a <sentence>: not GPML"):
         list(reading("<html><body/></html>"))
     assert list(reading("<set></set>")) == []
 
 
-def test_unknown_encodings_are_refused(reading):
+def test_refuses_unknown_encodings(reading):
     with pytest.raises(DataError, match=r"corpus:1: (not|the file cannot be read)"):
         list(reading('<?xml version="1.0" encoding="klingon"?><set/>'))
 
 
-def test_an_endless_sentence_is_refused(reading, monkeypatch):
+def test_refuses_a_sentence_that_is_too_long(reading, monkeypatch):
     monkeypatch.setattr("fencepost.data.formats.gpml.SENTENCE_CHARACTERS", 10)
     with pytest.raises(DataError, match="a sentence of more than 10 characters"):
         list(reading("<set><sentence>12345678901</sentence></set>"))
@@ -129,7 +129,7 @@ def test_an_endless_sentence_is_refused(reading, monkeypatch):
         ("<set><bibliomisc>" + "x" * 70_000, "it has a <bibliomisc> of more than 65,536 characters"),
     ],
 )
-def test_what_has_no_end_is_refused(reading, monkeypatch, content, message):
+def test_refuses_endless_elements(reading, monkeypatch, content, message):
     monkeypatch.setattr("fencepost.data.formats.gpml.LINE_BYTES", 1000)
     monkeypatch.setattr("fencepost.data.formats.gpml.TAG_BYTES", 1000)
     with pytest.raises(DataError, match=message):

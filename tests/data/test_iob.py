@@ -1,4 +1,4 @@
-"""Tags: against an independent reading, against seqeval, and there and back."""
+"""Tags: compared with an independent reader and with seqeval, and round trips."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ def tags_of(letters):
 
 
 def as_the_scorer_reads(tags):
-    """The rules of the CoNLL scorer, one by one: where a chunk starts, and where the one before ends."""
+    """Apply the rules of the CoNLL scorer: where a chunk starts, and where the one before ends."""
     letters = [tag[0].translate(str.maketrans("MLU", "IES")) for tag in tags]
     types = [tag[2:] for tag in tags]
     entities, start = [], None
@@ -36,21 +36,21 @@ def as_the_scorer_reads(tags):
 
 
 @given(tags_of("BIESMLU"))
-def test_any_tags_are_read_as_the_conll_scorer_reads_them(tags):
+def test_any_tags_are_read_like_the_conll_scorer(tags):
     expected = as_the_scorer_reads(tags)
     for scheme in iob.READ_SCHEMES:
         assert iob.to_entities(tags, scheme)[0] == expected
 
 
 @given(tags_of("BIES"))
-def test_any_tags_are_read_as_seqeval_reads_them(tags):
+def test_any_tags_are_read_like_seqeval(tags):
     expected = [Entity(start, end + 1, type_) for type_, start, end in get_entities(tags)]
     assert iob.to_entities(tags, "iob2")[0] == expected
 
 
 @pytest.mark.parametrize(("scheme", "letters"), [(IOB2, "BI"), (IOBES, "BIES")])
 @given(data=st.data())
-def test_regular_tags_are_read_as_strict_seqeval_reads_them(scheme, letters, data):
+def test_regular_tags_are_read_like_strict_seqeval(scheme, letters, data):
     tags = data.draw(tags_of(letters))
     entities, irregular = iob.to_entities(tags, "iob2" if scheme is IOB2 else "bioes")
     if irregular is None:
@@ -58,7 +58,7 @@ def test_regular_tags_are_read_as_strict_seqeval_reads_them(scheme, letters, dat
 
 
 @given(strategies.flat_entities(8))
-def test_iob1_is_written_as_strict_seqeval_reads_it(entities):
+def test_strict_seqeval_reads_written_iob1(entities):
     assert strictly(iob.from_entities(8, entities, "iob1"), IOB1) == entities
 
 
@@ -68,7 +68,7 @@ def strictly(tags, scheme):
 
 @pytest.mark.parametrize("scheme", iob.WRITE_SCHEMES)
 @given(data=st.data())
-def test_written_tags_are_regular_and_read_as_the_same_entities(scheme, data):
+def test_written_tags_are_regular_and_read_back(scheme, data):
     entities = data.draw(strategies.flat_entities(8))
     tags = iob.from_entities(8, entities, scheme)
     read_as = "bioes" if scheme == "bmes" else scheme
@@ -77,7 +77,7 @@ def test_written_tags_are_regular_and_read_as_the_same_entities(scheme, data):
         assert iob.detect([tags]) == read_as
 
 
-def test_schemes_look_as_they_should():
+def test_written_schemes_equal_those_by_hand():
     entities = [Entity(0, 1, "X"), Entity(1, 4, "X"), Entity(5, 6, "Y")]
     assert iob.from_entities(6, entities, "iob1") == ["I-X", "B-X", "I-X", "I-X", "O", "I-Y"]
     assert iob.from_entities(6, entities, "iob2") == ["B-X", "B-X", "I-X", "I-X", "O", "B-Y"]
@@ -92,13 +92,13 @@ def test_schemes_look_as_they_should():
         ([["O", "O"]], "iob2"),
         ([["O", "B-X", "I-X"]], "iob2"),
         ([["I-X", "I-X", "O"], ["I-X", "B-X"]], "iob1"),
-        ([["B-X", "I-X"], ["I-X"], ["B-X"]], "iob2"),  # the more frequent habit
+        ([["B-X", "I-X"], ["I-X"], ["B-X"]], "iob2"),  # the more frequent variant
         ([["B-X", "L-X"]], "bioes"),
         ([["U-X"]], "bioes"),
         ([["nonsense", "S-X"]], "bioes"),
     ],
 )
-def test_the_scheme_is_detected(sentences, scheme):
+def test_detects_the_scheme(sentences, scheme):
     assert iob.detect(sentences) == scheme
 
 
@@ -117,7 +117,7 @@ def test_the_scheme_is_detected(sentences, scheme):
         ([""], "iob2", 0, "'' is not a tag"),
     ],
 )
-def test_the_first_irregular_tag_is_named(tags, scheme, index, reason):
+def test_names_the_first_irregular_tag(tags, scheme, index, reason):
     with pytest.raises(iob.Invalid) as caught:
         iob.to_entities(tags, scheme, strict=True)
     assert caught.value.index == index

@@ -1,4 +1,4 @@
-"""JSON by word index and by character, in every shape that people have."""
+"""JSON by word index and by character, in all common shapes."""
 
 import json
 
@@ -42,7 +42,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("layout", ["lines", "array", "pretty"])
-def test_every_shape_is_detected_and_read_as_lines_and_as_an_array(reading, name, layout):
+def test_detects_every_shape_as_lines_and_as_an_array(reading, name, layout):
     empty = {key: WORDS if value is WORDS else [] for key, value in SHAPES[name].items()}
     records = [empty, SHAPES[name], empty]
     indent = 2 if layout == "pretty" else None
@@ -53,7 +53,7 @@ def test_every_shape_is_detected_and_read_as_lines_and_as_an_array(reading, name
     assert all(s.words == tuple(WORDS) for s in sentences)
 
 
-def test_all_parts_of_a_sentence_are_read(reading):
+def test_reads_all_fields_of_a_sentence(reading):
     record = {
         "orig_id": 7,
         "doc_key": "d",
@@ -95,22 +95,22 @@ UNDECIDED = tokens((0, 1, {}))
         (tokens((0, 1, {"text": "Ada"})), 1),
         (tokens((0, 1, {"text": "Ada Lovelace"})), 2),
         (tokens((0, 1, {"text": "AdaLovelace"})), 2),  # white space does not count
-        (tokens((0, 1, {"text": "a"}), words=["a", " ", "b"]), 1),  # unless nothing else tells
+        (tokens((0, 1, {"text": "a"}), words=["a", " ", "b"]), 1),  # unless there is no other evidence
     ],
 )
-def test_one_sign_decides_for_the_objects_before_and_after(reading, evidence, ends):
+def test_one_piece_of_evidence_decides_the_ends_of_the_file(reading, evidence, ends):
     sentences = list(reading(lines(tokens(), UNDECIDED, evidence, UNDECIDED)))
     assert [s.entities[0].end for s in (sentences[1], sentences[3])] == [ends, ends]
 
 
-def test_a_file_without_a_sign_is_refused_until_the_user_says(reading):
+def test_undecided_ends_need_an_option(reading):
     with pytest.raises(DataError, match=r"nothing shows .*use --ends inclusive or --ends exclusive"):
         list(reading(lines(UNDECIDED)))
     assert [s.entities[0].end for s in reading(lines(UNDECIDED), ends="inclusive")] == [2]
     assert [s.entities[0].end for s in reading(lines(UNDECIDED), ends="exclusive")] == [1]
 
 
-def test_a_file_that_is_undecided_for_too_long_is_refused_however_late_its_spans_begin(reading, monkeypatch):
+def test_refuses_a_file_that_is_undecided_for_too_long(reading, monkeypatch):
     monkeypatch.setattr("fencepost.data.formats.json_tokens.UNDECIDED_CHARACTERS", 1000)
     late = lines(*[tokens()] * 100, UNDECIDED)
     with pytest.raises(DataError, match="--ends"):
@@ -119,14 +119,14 @@ def test_a_file_that_is_undecided_for_too_long_is_refused_however_late_its_spans
     assert [e.end for s in reading(decided) for e in s.entities] == [2, 2]
 
 
-def test_signs_that_contradict_each_other_are_refused(reading):
+def test_refuses_contradictory_evidence_of_ends(reading):
     with pytest.raises(
         DataError, match=r"corpus:3: the end of an entity is inclusive here, but exclusive in line 1"
     ):
         list(reading(lines(tokens((2, 4, {})), UNDECIDED, tokens((1, 1, {})))))
 
 
-def test_negative_and_reversed_spans_are_not_signs(skipping):
+def test_negative_and_reversed_spans_are_not_evidence_of_ends(skipping):
     bad = [tokens((-1, -1, {})), tokens((-2, 4, {})), tokens((3, 1, {"text": "x"}))]
     _, sentences, rejected = skipping(lines(*bad, tokens((2, 4, {})), UNDECIDED))
     assert [s.entities[0].end for s in sentences] == [4, 1]
@@ -134,7 +134,7 @@ def test_negative_and_reversed_spans_are_not_signs(skipping):
 
 
 @pytest.mark.parametrize("name", ["jsonl", "jsonl-gliner", "jsonl-index"])
-def test_shapes_with_known_ends_need_no_sign(reading, name):
+def test_shapes_with_known_ends_need_no_evidence(reading, name):
     assert [s.entities for s in reading(lines(SHAPES[name]))] == [(PERSON, PLACE)]
 
 
@@ -215,7 +215,7 @@ def test_shapes_with_known_ends_need_no_sign(reading, name):
         ),
     ],
 )
-def test_a_malformed_object_is_refused_with_the_field_and_the_line(skipping, reading, name, record, message):
+def test_names_field_and_line_of_a_malformed_object(skipping, reading, name, record, message):
     good = {key: [] for key in SHAPES[name]}
     content = lines(good, record, good)
     with pytest.raises(DataError, match=rf"corpus:2: .*{message}"):
@@ -243,21 +243,21 @@ def test_a_malformed_object_is_refused_with_the_field_and_the_line(skipping, rea
         ('{"x": ' + "9" * 5000 + "}", "the JSON cannot be read"),
     ],
 )
-def test_a_line_that_is_not_an_object_is_refused(skipping, line, message):
+def test_refuses_lines_that_are_not_objects(skipping, line, message):
     _, sentences, rejected = skipping(lines(SHAPES["jsonl"]) + line + "\n" + lines(SHAPES["jsonl"]))
     assert len(sentences) == 2
     assert [r.line for r in rejected] == [2]
     assert message in rejected[0].reason
 
 
-def test_bytes_that_are_not_utf8_spoil_their_line_only(skipping):
+def test_invalid_utf8_rejects_only_its_line(skipping):
     good = lines(SHAPES["jsonl"]).encode()
     _, sentences, rejected = skipping(good + b'{"words": ["\xff"], "entities": []}\n' + good)
     assert len(sentences) == 2
     assert rejected[0].reason == "not UTF-8 at byte 13 of the line"
 
 
-def test_one_broken_element_of_an_array_leaves_the_others_alone(skipping):
+def test_broken_element_of_an_array_rejects_only_itself(skipping):
     good = json.dumps(SHAPES["jsonl"], indent=1)
     content = f'[\n{good},\n{{"words": oops}},\n{good},\n3,\n{{"words": ["\udcff"]}},\n{good}]'
     _, sentences, rejected = skipping(content.encode("utf-8", "surrogateescape"))
@@ -276,7 +276,7 @@ def test_one_broken_element_of_an_array_leaves_the_others_alone(skipping):
         (",]", "not JSON"),
     ],
 )
-def test_errors_at_the_end_of_an_array_are_reported(skipping, tail, reason):
+def test_reports_errors_at_the_end_of_an_array(skipping, tail, reason):
     _, sentences, rejected = skipping("[" + json.dumps(SHAPES["jsonl"]) + tail)
     assert len(sentences) <= 1
     assert reason in rejected[-1].reason
@@ -288,7 +288,7 @@ def test_brackets_and_quotes_inside_strings_do_not_divide_elements(reading):
     assert [s.words for s in reading(json.dumps(records))] == [tuple(words)] * 3
 
 
-def test_elements_are_found_however_the_file_is_cut_into_chunks(reading, monkeypatch):
+def test_array_elements_do_not_depend_on_chunks(reading, monkeypatch):
     words = ['é"', "]\\", "科技", "😀"]
     content = json.dumps([{"words": words, "entities": [], "n": n} for n in range(5)], ensure_ascii=False)
     for size in (1, 2, 3, 5, 7, 64):
@@ -299,19 +299,19 @@ def test_elements_are_found_however_the_file_is_cut_into_chunks(reading, monkeyp
         assert [s.meta["n"] for s in sentences] == list(range(5))
 
 
-def test_a_string_of_escaped_quotes_that_never_ends_takes_no_quadratic_time(skipping):
+def test_refuses_an_endless_string_of_escaped_quotes(skipping):
     _, sentences, rejected = skipping('[{"words": ["' + '\\"' * 300_000, "jsonl")
     assert not sentences
     assert rejected[0].reason == "the file ends before its array does"
 
 
-def test_a_duplicate_among_very_many_keys_is_found_in_linear_time(skipping):
+def test_reports_a_duplicate_among_200000_keys(skipping):
     keys = [*range(200_000), 199_999]
     _, _, rejected = skipping("{" + ",".join(f'"{key}":0' for key in keys) + "}\n", "jsonl")
     assert "the key '199999' occurs twice" in rejected[0].reason
 
 
-def test_unknown_shapes_are_refused_with_their_keys(reading):
+def test_refuses_unknown_shapes_and_names_their_keys(reading):
     with pytest.raises(
         DataError, match=r"corpus:1: unknown JSON format: the first object has the keys 'a', 'b'"
     ):
@@ -342,7 +342,7 @@ TOOLS = {
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_text_is_read_as_annotation_tools_export_it(reading, tool):
+def test_reads_text_exported_by_annotation_tools(reading, tool):
     reader = reading(lines({"id": 5, "text": TEXT, **TOOLS[tool]}))
     first, second = reader
     assert reader.format.name == "jsonl-text"
@@ -358,12 +358,12 @@ def test_several_labels_on_one_span_are_several_entities(reading):
     assert [e.key for e in sentence.entities] == [(0, 1, "NAME"), (0, 1, "PER")]
 
 
-def test_a_span_over_a_boundary_joins_the_sentences(reading):
+def test_span_across_sentences_joins_them(reading):
     [sentence] = reading(lines({"text": TEXT, "spans": [{"start": 22, "end": 33, "label": "X"}]}))
     assert sentence.phrase(sentence.entities[0]) == "London . Yes"
 
 
-def test_words_are_cut_and_white_space_is_trimmed(reading):
+def test_spans_split_words_and_trim_white_space(reading):
     reader = reading(lines({"text": "xAda Lovelace ", "spans": [{"start": 1, "end": 5, "label": "X"}]}))
     [sentence] = reader
     assert sentence.words == ("x", "Ada", "Lovelace")
@@ -372,7 +372,7 @@ def test_words_are_cut_and_white_space_is_trimmed(reading):
     assert "word split" in reader.notes[0].kind
 
 
-def test_tokens_of_the_file_are_the_words(reading):
+def test_tokens_of_the_file_are_used_as_words(reading):
     record = {
         "text": "New York!",
         "tokens": [
@@ -389,14 +389,14 @@ def test_tokens_of_the_file_are_the_words(reading):
     assert sentence.meta == {"_task_hash": 1}
 
 
-def test_inclusive_ends_of_characters_are_read_if_the_user_says_so(reading):
+def test_reads_inclusive_character_ends_if_asked(reading):
     [sentence] = reading(
         lines({"text": "Ada x", "spans": [{"start": 0, "end": 2, "label": "X"}]}), ends="inclusive"
     )
     assert sentence.entities == (Entity(0, 1, "X"),)
 
 
-def test_a_text_without_spans_is_noted(reading):
+def test_notes_texts_without_spans(reading):
     reader = reading(lines({"text": "Ada", "spans": []}, {"text": "Bob"}))
     assert [s.words for s in reader] == [("Ada",), ("Bob",)]
     assert "text without a list under spans" in str(reader.notes[0])
@@ -439,7 +439,7 @@ def test_a_text_without_spans_is_noted(reading):
         ),
     ],
 )
-def test_a_malformed_text_is_refused_with_its_line(reading, skipping, record, message):
+def test_names_the_line_of_a_malformed_text(reading, skipping, record, message):
     good = {"text": "Ada", "spans": []}
     content = lines(good, record, good)
     with pytest.raises(DataError, match=rf"corpus:2: .*{message}"):
@@ -449,13 +449,13 @@ def test_a_malformed_text_is_refused_with_its_line(reading, skipping, record, me
     assert [r.line for r in rejected] == [2]
 
 
-def test_texts_that_differ_on_purpose_are_kept(reading):
+def test_keeps_different_texts_without_check_text(reading):
     record = {"words": ["can", "not"], "entities": [{"start": 0, "end": 2, "type": "X", "text": "can't"}]}
     [sentence] = reading(lines(record), check_text=False)
     assert sentence.entities[0].meta == {"text": "can't"}
 
 
-def test_reading_stops_where_it_should(tmp_path):
+def test_closing_a_reader_stops_before_later_errors(tmp_path):
     path = tmp_path / "corpus.jsonl"
     path.write_text(lines(SHAPES["jsonl"]) + "broken\n")
     sentences = read(path)
@@ -464,14 +464,14 @@ def test_reading_stops_where_it_should(tmp_path):
 
 
 @pytest.mark.parametrize("between", [" ", " anything, [", "\n,\n", "\u3000", "]"])
-def test_nothing_may_follow_an_array(skipping, between):
+def test_reports_text_after_an_array(skipping, between):
     one = '[{"words": ["a"], "entities": []}]'
     _, sentences, rejected = skipping(one + between + one)
     assert [sentence.words for sentence in sentences] == [("a",)]
     assert [each.reason for each in rejected] == ["there is text after the end of the array"]
 
 
-def test_only_white_space_of_json_is_allowed_between_values(skipping):
+def test_refuses_other_white_space_between_values(skipping):
     one = '{"words": ["a"], "entities": []}'
     _, sentences, rejected = skipping(f"[{one},\u3000{one},\n{one}]")
     assert (len(sentences), len(rejected)) == (2, 1)
@@ -485,12 +485,12 @@ def test_only_white_space_of_json_is_allowed_between_values(skipping):
         ({"sentence": ["a"], "ner": []}, "exclusive", "jsonl-index lists every word of an entity"),
     ],
 )
-def test_ends_that_contradict_the_shape_are_refused(reading, record, ends, message):
+def test_refuses_ends_that_contradict_the_shape(reading, record, ends, message):
     with pytest.raises(UsageError, match=message):
         list(reading(lines(record), ends=ends))
 
 
-def test_annotated_types_survive_a_round_trip_and_are_checked(tmp_path):
+def test_annotated_types_are_written_read_and_validated(tmp_path):
     path = tmp_path / "part.jsonl"
     sentence = Sentence(["Ada", "left"], [Entity(0, 1, "PER")], meta={"annotated_types": ["PER"]})
     write([sentence], path)

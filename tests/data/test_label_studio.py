@@ -1,4 +1,4 @@
-"""Label Studio's JSON: what of a task is gold data, and what a project can import."""
+"""The JSON of Label Studio: the gold data of a task, and files that a project can import."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_labels_of_the_annotation_are_entities(skipping):
     assert (sentence.text, sentence.id, rejected, reader.notes) == (TEXT, "7-1", [], [])
 
 
-def test_of_several_annotations_the_ground_truth_is_read(skipping):
+def test_reads_the_ground_truth_of_several_annotations(skipping):
     cancelled, first = annotation(label(0, 3, "A"), was_cancelled=True), annotation(label(0, 3, "B"))
     truth = annotation(label(0, 3, "C"), ground_truth=True)
     for several, type_, further in (([cancelled, first], "B", 0), ([cancelled, first, truth], "C", 1)):
@@ -51,7 +51,7 @@ def test_of_several_annotations_the_ground_truth_is_read(skipping):
         assert counts == ({"further annotation of a task, skipped": further} if further else {})
 
 
-def test_an_unfinished_task_is_not_gold_data(skipping):
+def test_unfinished_tasks_are_not_gold_data(skipping):
     prediction = {"model_version": "m", "score": 0.5, "result": [label(0, 3, "PER", score=0.25)]}
     tasks = [task(), task(annotation(was_cancelled=True)), task(predictions=[prediction])]
     content = json.dumps([*tasks, task(annotation())])
@@ -65,7 +65,7 @@ def test_an_unfinished_task_is_not_gold_data(skipping):
     assert [sentence.entities for sentence in sentences] == [(), (), (Entity(0, 1, "PER", 0.25),), ()]
 
 
-def test_results_that_are_not_labels_of_text_are_counted(skipping):
+def test_counts_results_that_are_not_labels_of_text(skipping):
     relation = {"type": "relation", "from_id": "a", "to_id": "b", "direction": "right"}
     choice = {"type": "choices", "value": {"choices": ["news"]}, "id": "c"}
     reader, [sentence], _ = skipping(json.dumps([task(annotation(relation, label(0, 3, "PER"), choice))]))
@@ -75,14 +75,14 @@ def test_results_that_are_not_labels_of_text_are_counted(skipping):
     }
 
 
-def test_offsets_may_count_utf_16_units(skipping):
+def test_offsets_may_be_utf16_units(skipping):
     text = "😀 Ada 😀 in London"
     by_character, by_unit = label(2, 5, "PER", text="Ada"), label(13, 19, "LOC", text="London")
     _, [sentence], _ = skipping(json.dumps([task(annotation(by_character, by_unit), text=text)]))
     assert spans(sentence) == [("Ada", "PER"), ("London", "LOC")]
 
 
-def test_other_data_of_a_task_are_kept(skipping):
+def test_keeps_other_data_of_a_task(skipping):
     record = task(annotation(label(0, 3, "PER")), data={"body": TEXT, "doc": "d", "page": 3})
     del record["id"]
     _, _, [rejected] = skipping(json.dumps([record]))
@@ -108,14 +108,14 @@ def test_other_data_of_a_task_are_kept(skipping):
         (task(annotations={"a": 1}), "'annotations' is not a list of objects"),
     ],
 )
-def test_a_broken_task_is_reported_and_others_are_read(skipping, broken, problem):
+def test_broken_task_rejects_only_itself(skipping, broken, problem):
     content = json.dumps([broken, task(annotation(label(0, 3, "PER")))])
     _, [sentence], [rejected] = skipping(content)
     assert problem in rejected.reason
     assert spans(sentence) == [("Ada", "PER")]
 
 
-def test_what_is_certain_is_written_as_annotations_and_the_rest_as_predictions(tmp_path):
+def test_writes_certain_entities_as_annotations_and_others_as_predictions(tmp_path):
     gold = Sentence(["Ada", "in", "London"], [Entity(0, 1, "PER"), Entity(2, 3, "LOC")], id="1")
     other = gold.with_entities([Entity(0, 1, "PER", 0.5), Entity(2, 3, "LOC", 1.0)])
     write([gold, other], tmp_path / "out.json", "label-studio")

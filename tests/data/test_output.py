@@ -1,4 +1,4 @@
-"""Files that are complete or absent, whatever ends the process, and the messages about a full disk."""
+"""Files that are complete or absent, even after a kill, and the messages about a full disk."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def names(folder: Path) -> list[str]:
         ("whole_folder", '(made / "a.txt").write_text("half")'),
     ],
 )
-def test_what_a_killed_process_leaves_is_removed_by_the_next(maker: str, act: str, tmp_path: Path) -> None:
+def test_next_write_removes_leftovers_of_a_killed_process(maker: str, act: str, tmp_path: Path) -> None:
     code = KILLED.format(maker, act)
     process = subprocess.run([sys.executable, "-c", code, tmp_path / "out"], check=False)
     assert process.returncode == -signal.SIGKILL
@@ -58,7 +58,7 @@ def test_what_a_killed_process_leaves_is_removed_by_the_next(maker: str, act: st
     assert names(tmp_path) == ["other"]
 
 
-def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+def test_keeps_files_of_others(tmp_path: Path) -> None:
     others = [".fencepost-abcdefgh", ".fencepost-notes", ".saving-abc", "fencepost-abcdefgh"]
     for name in others[:1]:
         (tmp_path / name).write_text("a file")
@@ -68,14 +68,14 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     assert names(tmp_path) == others
 
 
-def test_a_save_removes_what_a_killed_save_of_an_older_version_has_left(tmp_path: Path) -> None:
+def test_removes_leftovers_of_older_versions(tmp_path: Path) -> None:
     (tmp_path / ".saving-abc").mkdir()
     (tmp_path / ".saving-abc" / "model.safetensors").write_text("half")
     remove_leftovers(tmp_path, ".saving-*")
     assert names(tmp_path) == []
 
 
-def test_what_is_in_use_stays(tmp_path: Path) -> None:
+def test_keeps_temporary_files_in_use(tmp_path: Path) -> None:
     with whole_file(tmp_path / "one") as one:
         one.write(b"1")
         with whole_file(tmp_path / "other") as other:
@@ -84,9 +84,7 @@ def test_what_is_in_use_stays(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"one": b"1", "other": b"2"}
 
 
-def test_a_folder_that_was_removed_before_it_was_locked_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recreates_a_folder_removed_before_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fencepost.data import output
 
     lock, locked = output._lock, list[Path]()
@@ -105,7 +103,7 @@ def test_a_folder_that_was_removed_before_it_was_locked_is_made_again(
     assert names(tmp_path) == []
 
 
-def test_links_to_folders_of_others_are_left_alone(tmp_path: Path) -> None:
+def test_keeps_links_to_folders_of_others(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "file").write_text("x")
     (tmp_path / ".fencepost-link").symlink_to(tmp_path / "theirs")
@@ -132,7 +130,7 @@ def append(path: Path) -> None:
 
 
 @pytest.mark.parametrize("fill", [fill_file, fill_folder, append])
-def test_the_message_about_a_full_disk_names_the_file(fill: Callable[[Path], None], tmp_path: Path) -> None:
+def test_full_disk_message_names_the_file(fill: Callable[[Path], None], tmp_path: Path) -> None:
     with file_size_limit(1000), pytest.raises(WriteError) as caught:
         fill(tmp_path / "out")
     assert str(caught.value) == f"{tmp_path / 'out'}: cannot be written: File too large"
@@ -140,14 +138,14 @@ def test_the_message_about_a_full_disk_names_the_file(fill: Callable[[Path], Non
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_device() -> None:
+def test_reports_a_full_device() -> None:
     with pytest.raises(WriteError, match=r"^/dev/full: cannot be written: No space left on device$"):
         fill_file(Path("/dev/full"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("command", ["convert sample:dev - --to jsonl", "inspect sample:dev --json"])
-def test_a_full_standard_output(command: str) -> None:
+def test_reports_a_full_standard_output(command: str) -> None:
     code = "from fencepost.cli import main; main()"
     with Path("/dev/full").open("wb") as full:
         process = subprocess.run(
@@ -161,17 +159,17 @@ def test_a_full_standard_output(command: str) -> None:
     assert process.returncode == 1
 
 
-def test_errors_of_what_is_read_meanwhile_are_not_about_the_output(tmp_path: Path) -> None:
+def test_read_errors_are_not_reported_as_write_errors(tmp_path: Path) -> None:
     for maker in (whole_file, whole_folder):
         with pytest.raises(FileNotFoundError, match=r"input"), maker(tmp_path / "out"):  # type: ignore[attr-defined]
             (tmp_path / "input").read_text()
 
 
-def test_a_target_that_cannot_be_created_is_a_usage_error(tmp_path: Path) -> None:
+def test_target_that_cannot_be_created_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="none/out: cannot be written: No such file or directory"):
         fill_file(tmp_path / "none" / "out")
 
 
-def test_a_closed_pipe_is_not_a_write_error() -> None:
+def test_closed_pipe_is_not_a_write_error() -> None:
     with pytest.raises(BrokenPipeError), raise_write_errors("out"):
         raise BrokenPipeError

@@ -1,4 +1,4 @@
-"""Which entities overlap, and which are kept: against all pairs."""
+"""Overlapping and selected entities, compared with loops over all pairs."""
 
 import itertools
 
@@ -22,7 +22,7 @@ def clash(one, two, allowed):
 
 @pytest.mark.parametrize("allowed", ["any", "nested", "none"])
 @given(entities=ENTITIES)
-def test_overlapping_is_what_some_pair_does(allowed, entities):
+def test_forbidden_overlap_equals_a_loop_over_pairs(allowed, entities):
     pairs = itertools.combinations(entities, 2)
     assert has_forbidden_overlap(entities, allowed) == any(clash(one, two, allowed) for one, two in pairs)
 
@@ -36,7 +36,7 @@ def test_nested_and_flat_entities_are_distinguished(nested, flat):
 @pytest.mark.parametrize("allowed", ["nested", "none"])
 @pytest.mark.parametrize("prefer", ["outermost", "innermost", "best"])
 @given(entities=ENTITIES)
-def test_what_is_kept_is_compatible_and_what_is_not_clashes_with_a_preferred_one(allowed, prefer, entities):
+def test_rejected_entities_clash_with_preferred_ones(allowed, prefer, entities):
     selection = select_compatible(entities, allowed, prefer)
     assert not has_forbidden_overlap(selection, allowed)
     rank = {"outermost": lambda e: -len(e), "innermost": len, "best": lambda e: -e.score}[prefer]
@@ -46,7 +46,7 @@ def test_what_is_kept_is_compatible_and_what_is_not_clashes_with_a_preferred_one
     assert select_compatible(reversed(entities), allowed, prefer) == selection
 
 
-def test_types_are_renamed_and_chosen():
+def test_types_are_renamed_and_selected():
     sentence = Sentence(["a", "b"], [Entity(0, 1, "PER.NAM"), Entity(0, 1, "PER.NOM"), Entity(1, 2, "LOC")])
     [result] = TypeChanges(["PER.*=PER", "*=X"]).apply([sentence])
     assert [e.key for e in result.entities] == [(0, 1, "PER"), (1, 2, "X")]
@@ -56,12 +56,12 @@ def test_types_are_renamed_and_chosen():
 
 
 @pytest.mark.parametrize("rename", ["PER", "=X", "X=", ""])
-def test_a_rename_without_two_sides_is_refused(rename):
+def test_refuses_an_incomplete_rename(rename):
     with pytest.raises(UsageError, match="OLD=NEW"):
         TypeChanges([rename])
 
 
-def test_changes_are_counted_and_what_never_fits_is_named():
+def test_counts_changes_and_names_unused_ones():
     sentence = Sentence(["a", "b"], [Entity(0, 1, "A1"), Entity(0, 1, "A2"), Entity(1, 2, "B")])
     changes = TypeChanges(["A*=A", "C=D"], ["A", "E"])
     assert [one.entities for one in changes.apply([sentence])] == [(Entity(0, 1, "A"),)]

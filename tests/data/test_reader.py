@@ -1,4 +1,4 @@
-"""Files that are no corpora, and sources of all kinds: always our own error, and always closed."""
+"""Files that are not corpora, and sources of all kinds: they give only our own errors."""
 
 import contextlib
 import io
@@ -45,7 +45,7 @@ INSERTIONS = st.binary(max_size=4) | st.sampled_from([b'"', b"\n", b"\t", b"<", 
         "a\tO\n".encode("utf-32"),
     ],
 )
-def test_no_file_raises_anything_but_our_error(skipping, content, name):
+def test_any_file_raises_only_our_errors(skipping, content, name):
     with contextlib.suppress(FencepostError):
         _, sentences, _ = skipping(content, name)
         assert all(isinstance(sentence, Sentence) for sentence in sentences)
@@ -54,7 +54,7 @@ def test_no_file_raises_anything_but_our_error(skipping, content, name):
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=25)
 @given(data=st.data())
-def test_no_mutation_of_a_file_raises_anything_but_our_error(name, data, tmp_path_factory):
+def test_mutated_files_raise_only_our_errors(name, data, tmp_path_factory):
     path = tmp_path_factory.mktemp("mutated") / "corpus"
     write([SENTENCE, SENTENCE.with_entities([])], path, name)
     target = next(path.glob("*.ann")) if name == "brat" else path
@@ -70,32 +70,32 @@ def test_no_mutation_of_a_file_raises_anything_but_our_error(name, data, tmp_pat
                 assert isinstance(sentence, Sentence)
 
 
-def test_an_empty_file_is_noted(reading):
+def test_notes_an_empty_file(reading):
     reader = reading("")
     assert list(reader) == []
     assert "no sentence in the file" in str(reader.notes[0])
 
 
-def test_utf16_is_named(reading):
+def test_refuses_utf16_by_name(reading):
     with pytest.raises(DataError, match="corpus: this file is UTF-16; save it as UTF-8"):
         reading("a\tO\n".encode("utf-16"))
 
 
 @pytest.mark.parametrize("name", ["no/such/file", "x" * 5000, "nul\0byte", ""])
-def test_a_missing_file_is_a_usage_error(tmp_path, name):
+def test_refuses_a_missing_file(tmp_path, name):
     with pytest.raises(FencepostError):
         list(Reader(tmp_path / name))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission_is_a_usage_error(tmp_path):
+def test_file_without_permission_is_a_usage_error(tmp_path):
     (tmp_path / "secret").write_text("a\tO\n")
     (tmp_path / "secret").chmod(0)
     with pytest.raises(UsageError, match="secret: cannot be read: Permission denied"):
         Reader(tmp_path / "secret")
 
 
-def test_a_file_that_fails_while_it_is_opened_is_a_usage_error(tmp_path, monkeypatch):
+def test_file_that_cannot_be_opened_is_a_usage_error(tmp_path, monkeypatch):
     opened = Path.open
 
     def refuse(path, *arguments):
@@ -114,12 +114,12 @@ def test_a_file_that_fails_while_it_is_opened_is_a_usage_error(tmp_path, monkeyp
         Reader(tmp_path / "secret.ann")
 
 
-def test_an_unknown_format_is_refused_with_the_nearest_name(tmp_path):
+def test_unknown_format_suggests_the_nearest(tmp_path):
     with pytest.raises(UsageError, match="there is no format 'conl'; did you mean conll"):
         Reader(tmp_path / "x", "conl")
 
 
-def test_standard_input_is_read_and_left_open(monkeypatch):
+def test_reads_standard_input_without_closing_it(monkeypatch):
     stdin = io.TextIOWrapper(io.BytesIO(b"Ada\tB-PER\n"))
     monkeypatch.setattr("sys.stdin", stdin)
     reader = Reader("-")
@@ -128,7 +128,7 @@ def test_standard_input_is_read_and_left_open(monkeypatch):
     assert not stdin.buffer.closed
 
 
-def test_the_sample_is_read_by_name():
+def test_reads_the_sample_by_name():
     reader = Reader("sample:dev")
     assert next(iter(reader)).words
     assert reader.source.name == "sample:dev"
@@ -137,7 +137,7 @@ def test_the_sample_is_read_by_name():
         Reader("sample:nothing")
 
 
-def test_lines_are_the_same_however_the_file_is_cut_into_chunks(monkeypatch):
+def test_lines_do_not_depend_on_chunks(monkeypatch):
     content = "é\r\n\n科技\u2028\x85\n\x0b\nlast".encode()
     expected = ["é", "", "科技\u2028\x85", "\x0b", "last"]
     for size in (1, 2, 3, 1000):
@@ -151,7 +151,7 @@ def test_lines_are_the_same_however_the_file_is_cut_into_chunks(monkeypatch):
 
 
 @pytest.mark.parametrize("start", [b"a\tO\n", b'{"words": ["', b'[{"words": ["'])
-def test_a_line_without_end_is_refused(tmp_path, start):
+def test_refuses_an_endless_line(tmp_path, start):
     path = tmp_path / "corpus"
     with path.open("wb") as file:
         file.write(start)
@@ -160,14 +160,14 @@ def test_a_line_without_end_is_refused(tmp_path, start):
         list(read(path, "conll" if start[:1] == b"a" else "jsonl"))
 
 
-def test_a_reader_reads_once(reading):
+def test_reader_can_be_iterated_only_once(reading):
     reader = reading("a O\n")
     assert len(list(reader)) == 1
     with pytest.raises(UsageError, match="can read its file only once"):
         list(reader)
 
 
-def test_an_empty_name_and_a_missing_standard_input_are_refused(monkeypatch, tmp_path):
+def test_refuses_an_empty_name_and_a_missing_standard_input(monkeypatch, tmp_path):
     with pytest.raises(UsageError, match="the file name is empty"):
         Reader("")
     monkeypatch.setattr("sys.stdin", None)

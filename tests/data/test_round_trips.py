@@ -1,4 +1,4 @@
-"""Written and read again, sentences are the same in everything that the format keeps."""
+"""Sentences that are written and read again are equal in everything that the format keeps."""
 
 import itertools
 import shutil
@@ -13,14 +13,14 @@ from fencepost.data import FORMATS, Reader, ReadOptions, WriteOptions, read, wri
 from fencepost.data.formats.overlaps import has_forbidden_overlap, select_compatible
 from tests import strategies
 
-CHARACTER_FORMATS = ("brat", "doccano", "spacy-v2")  # which keep the text, but not how it is split
+CHARACTER_FORMATS = ("brat", "doccano", "spacy-v2")  # they keep the text, but not its words
 WORD_FORMATS = [name for name in FORMATS if name not in CHARACTER_FORMATS]
-READ_AS = {"prodigy": "jsonl-text", "doccano": "jsonl-text"}  # which reads the files of both
-ALL = ReadOptions(keep_rejected=True)  # predictions too, which are no gold data
+READ_AS = {"prodigy": "jsonl-text", "doccano": "jsonl-text"}  # it reads the files of both
+ALL = ReadOptions(keep_rejected=True)  # including predictions, which are not gold data
 
 
 def fitting(sentences, path, name, options=None):
-    """What of the sentences was written to a fresh path, as the format could hold it."""
+    """Write sentences to a new path and return those that the format can represent, as it does."""
     refused = []
     shutil.rmtree(path, ignore_errors=True)
     write(sentences, path, name, options, prefer="outermost", on_refused=lambda s, _: refused.append(s))
@@ -36,16 +36,16 @@ def fitting(sentences, path, name, options=None):
 
 
 def projected(sentence, name):
-    """The sentence without what a format does not keep."""
+    """Return the sentence without what a format does not keep."""
     keeps = FORMATS[name].keeps
     empty = {"left": (), "right": (), "meta": {}}
     parts = ("id", "doc", "left", "right", "pos", "space_after", "meta")
     changes = {part: empty.get(part) for part in parts if part not in keeps}
     if name == "weibo":
         changes["meta"] = {"positions": list(sentence.meta.get("positions") or [0] * len(sentence))}
-    if name in ("prodigy", "webanno"):  # which say where there is white space between words
+    if name in ("prodigy", "webanno"):  # these formats have the white space between words
         changes["space_after"] = [*(sentence.space_after or [True] * len(sentence))[:-1], False]
-    if not sentence.words:  # no values for no words are as good as none
+    if not sentence.words:  # an empty list of values equals none
         changes |= {"pos": None, "space_after": None}
     kept_entities = [
         replace(
@@ -66,7 +66,7 @@ def assert_same(result, expected, name):
 
 @pytest.mark.parametrize("name", WORD_FORMATS)
 @given(data=st.data())
-def test_what_a_format_accepts_it_gives_back(name, data, tmp_path):
+def test_accepted_sentences_are_read_back(name, data, tmp_path):
     odd = strategies.odd_sentences_for(FORMATS[name])
     sentences = data.draw(st.lists(odd, max_size=4))
     path = tmp_path / "corpus"
@@ -76,7 +76,7 @@ def test_what_a_format_accepts_it_gives_back(name, data, tmp_path):
 
 @pytest.mark.parametrize("name", WORD_FORMATS)
 @given(sentences=st.lists(strategies.plain_sentences(), min_size=1, max_size=6))
-def test_plain_sentences_are_refused_by_no_format_and_their_format_is_detected(name, sentences, tmp_path):
+def test_every_format_accepts_plain_sentences_and_is_detected(name, sentences, tmp_path):
     if name == "weibo":
         sentences = [weibo(sentence) for sentence in sentences]
     path = tmp_path / "corpus"
@@ -88,7 +88,7 @@ def test_plain_sentences_are_refused_by_no_format_and_their_format_is_detected(n
 
 
 def weibo(sentence):
-    """The sentence with Chinese characters for words."""
+    """Return the sentence with Chinese characters as words."""
     return replace(
         sentence,
         words=[chr(0x4E00 + len(word)) for word in sentence.words],
@@ -98,7 +98,7 @@ def weibo(sentence):
 
 @pytest.mark.parametrize("name", ["conll", "weibo"])
 @given(sentences=st.lists(strategies.odd_sentences_for(FORMATS["conll"]), max_size=4))
-def test_columns_keep_where_documents_change(name, sentences, tmp_path):
+def test_columns_keep_document_boundaries(name, sentences, tmp_path):
     path = tmp_path / "corpus"
     expected = fitting(sentences, path, name)
     result = list(read(path, name))
@@ -111,7 +111,7 @@ def changes_of_document(sentences):
 
 @pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes", "bmes"])
 @given(sentences=st.lists(strategies.odd_sentences_for(FORMATS["conll"]), max_size=4))
-def test_columns_hold_the_same_in_every_scheme(scheme, sentences, tmp_path):
+def test_every_scheme_of_columns_is_read_back(scheme, sentences, tmp_path):
     path = tmp_path / "corpus"
     expected = fitting(sentences, path, "conll", WriteOptions(scheme=scheme))
     assert_same(list(read(path, "conll")), expected, "conll")
@@ -119,7 +119,7 @@ def test_columns_hold_the_same_in_every_scheme(scheme, sentences, tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name.startswith("jsonl")])
 @given(sentences=st.lists(strategies.odd_sentences(), max_size=4))
-def test_arrays_hold_the_same_as_lines(name, sentences, tmp_path):
+def test_json_arrays_are_read_back(name, sentences, tmp_path):
     path = tmp_path / "corpus.json"
     expected = fitting(sentences, path, name)
     assert path.read_text().startswith("[")
@@ -127,7 +127,7 @@ def test_arrays_hold_the_same_as_lines(name, sentences, tmp_path):
 
 
 def characters(sentences):
-    """The text of each document without white space, and the entities in it by its characters."""
+    """Return the text of each document without white space, and its entities by characters."""
     documents = {}
     for doc, group in itertools.groupby(sentences, key=lambda sentence: sentence.doc):
         text, entities = "", []
@@ -141,7 +141,7 @@ def characters(sentences):
 
 @pytest.mark.parametrize("pretokenized", [True, False])
 @given(sentences=st.lists(strategies.odd_sentences_for(FORMATS["brat"]), max_size=4))
-def test_brat_keeps_every_character_and_every_entity(pretokenized, sentences, tmp_path):
+def test_brat_keeps_all_characters_and_entities(pretokenized, sentences, tmp_path):
     path = tmp_path / "corpus"
     expected = fitting(sentences, path, "brat")
     if not expected:
@@ -154,7 +154,7 @@ def test_brat_keeps_every_character_and_every_entity(pretokenized, sentences, tm
 @pytest.mark.parametrize("suffix", [".jsonl", ".json"])
 @pytest.mark.parametrize("name", ["doccano", "spacy-v2"])
 @given(data=st.data())
-def test_texts_keep_every_character_and_every_entity(name, suffix, data, tmp_path):
+def test_text_formats_keep_all_characters_and_entities(name, suffix, data, tmp_path):
     sentences = data.draw(st.lists(strategies.odd_sentences_for(FORMATS[name]), max_size=4))
     path = tmp_path / f"corpus{suffix}"
     expected = fitting(sentences, path, name)
@@ -163,7 +163,7 @@ def test_texts_keep_every_character_and_every_entity(name, suffix, data, tmp_pat
 
 @pytest.mark.parametrize("name", ["doccano", "spacy-v2"])
 @given(sentences=st.lists(strategies.plain_sentences(), min_size=1, max_size=6))
-def test_texts_keep_words_where_white_space_separates_them(name, sentences, tmp_path):
+def test_text_formats_keep_words_separated_by_spaces(name, sentences, tmp_path):
     path = tmp_path / "corpus"
     expected = fitting(sentences, path, name)
     reader = Reader(path, options=ReadOptions(pretokenized=True))

@@ -1,4 +1,4 @@
-"""The shipped sample corpus is what its guideline promises, and the generator remakes it."""
+"""The shipped sample corpus follows its guideline, and the generator reproduces it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def spans(row: Row) -> list[tuple[int, int]]:
 
 
 def depth(row: Row) -> int:
-    """How many entities lie on one another at the deepest place."""
+    """Return the depth of nested entities."""
     return max((sum(a <= start and end <= b for a, b in spans(row)) for start, end in spans(row)), default=0)
 
 
@@ -62,18 +62,18 @@ def text(row: Row) -> str:
     return "".join(word + " " * space for word, space in zip(row["words"], row["space_after"], strict=True))
 
 
-def test_generate_remakes_the_shipped_files_byte_for_byte() -> None:
+def test_generate_reproduces_the_shipped_files() -> None:
     for split, sentences in generate().items():
         remade = "".join(to_json(sentence) + "\n" for sentence in sentences)
         assert remade.encode("utf-8") == get_path(split).read_bytes(), split
 
 
-def test_an_unknown_split_is_refused() -> None:
+def test_refuses_an_unknown_part() -> None:
     with pytest.raises(UsageError, match="no part 'valid'; it has train, dev, test"):
         get_path("valid")
 
 
-def test_sizes_and_keys(corpus: dict[str, list[Row]]) -> None:
+def test_parts_have_their_sizes_and_keys(corpus: dict[str, list[Row]]) -> None:
     assert {split: len(rows) for split, rows in corpus.items()} == SIZES
     for rows in corpus.values():
         for row in rows:
@@ -81,7 +81,7 @@ def test_sizes_and_keys(corpus: dict[str, list[Row]]) -> None:
             assert all(list(entity) == ["start", "end", "type"] for entity in row["entities"])
 
 
-def test_every_row_is_a_sentence_in_reading_order(rows: list[Row]) -> None:
+def test_every_row_is_a_valid_nested_sentence(rows: list[Row]) -> None:
     for row in rows:
         entities = [Entity(**entity) for entity in row["entities"]]
         sentence = Sentence(row["words"], entities, space_after=row["space_after"])
@@ -90,18 +90,18 @@ def test_every_row_is_a_sentence_in_reading_order(rows: list[Row]) -> None:
         assert not any(a.crosses(b) for a, b in combinations(entities, 2)), row["id"]
 
 
-def test_each_split_has_every_type(corpus: dict[str, list[Row]]) -> None:
+def test_each_part_has_every_type(corpus: dict[str, list[Row]]) -> None:
     for rows in corpus.values():
         assert {entity["type"] for row in rows for entity in row["entities"]} == TYPES
 
 
-def test_nesting(corpus: dict[str, list[Row]]) -> None:
+def test_many_sentences_have_nested_entities(corpus: dict[str, list[Row]]) -> None:
     for split, rows in corpus.items():
         assert sum(depth(row) >= 2 for row in rows) > 0.3 * len(rows), split
         assert sum(depth(row) >= 3 for row in rows) > 0.05 * len(rows), split
 
 
-def test_a_type_nests_in_itself(corpus: dict[str, list[Row]]) -> None:
+def test_entities_nest_in_entities_of_the_same_type(corpus: dict[str, list[Row]]) -> None:
     types = {
         a["type"]
         for row in corpus["train"]
@@ -112,7 +112,7 @@ def test_a_type_nests_in_itself(corpus: dict[str, list[Row]]) -> None:
     assert types >= {"person", "organization", "place", "time"}
 
 
-def test_entities_of_one_to_twelve_words(corpus: dict[str, list[Row]]) -> None:
+def test_entities_have_1_to_12_words(corpus: dict[str, list[Row]]) -> None:
     lengths: dict[int, int] = defaultdict(int)
     for row in corpus["train"]:
         for start, end in spans(row):
@@ -121,13 +121,13 @@ def test_entities_of_one_to_twelve_words(corpus: dict[str, list[Row]]) -> None:
     assert min(lengths.values()) >= 3
 
 
-def test_sentence_lengths(rows: list[Row]) -> None:
+def test_sentences_have_4_to_35_words(rows: list[Row]) -> None:
     lengths = {len(row["words"]) for row in rows}
     assert min(lengths) == 4
     assert 30 <= max(lengths) <= 35
 
 
-def test_about_an_eighth_of_the_sentences_has_no_entity(corpus: dict[str, list[Row]]) -> None:
+def test_about_an_eighth_of_the_sentences_have_no_entity(corpus: dict[str, list[Row]]) -> None:
     for split, rows in corpus.items():
         share = sum(not row["entities"] for row in rows) / len(rows)
         assert 0.08 <= share <= 0.16, split
@@ -176,7 +176,7 @@ def test_no_sentence_occurs_twice(rows: list[Row]) -> None:
     assert len(set(sentences)) == len(sentences)
 
 
-def test_documents(corpus: dict[str, list[Row]]) -> None:
+def test_documents_have_4_to_8_numbered_sentences(corpus: dict[str, list[Row]]) -> None:
     for split, rows in corpus.items():
         documents: dict[str, list[Row]] = defaultdict(list)
         for row in rows:
@@ -187,7 +187,7 @@ def test_documents(corpus: dict[str, list[Row]]) -> None:
             assert [row["id"] for row in sentences] == [f"{name}-{index}" for index in range(len(sentences))]
 
 
-def test_documents_come_back_to_somebody_by_a_shorter_name(corpus: dict[str, list[Row]]) -> None:
+def test_documents_repeat_persons_with_shorter_names(corpus: dict[str, list[Row]]) -> None:
     shortened = set()
     for first, second in pairwise(corpus["train"]):
         full = {
@@ -206,7 +206,7 @@ def test_documents_come_back_to_somebody_by_a_shorter_name(corpus: dict[str, lis
     assert len(shortened) > 50
 
 
-def test_the_text_reads_naturally(rows: list[Row]) -> None:
+def test_text_has_natural_spacing_and_punctuation(rows: list[Row]) -> None:
     for row in rows:
         line = text(row)
         assert not any(f" {mark}" in line for mark in [*",.;:?!)”", "'s"]), line
@@ -217,7 +217,7 @@ def test_the_text_reads_naturally(rows: list[Row]) -> None:
         assert line[-1] in ".?", line
 
 
-def test_articles_agree(rows: list[Row]) -> None:
+def test_articles_match_their_nouns(rows: list[Row]) -> None:
     for row in rows:
         for article, noun in pairwise(row["words"]):
             if article.casefold() == "an":
@@ -226,7 +226,7 @@ def test_articles_agree(rows: list[Row]) -> None:
                 assert noun[0].casefold() not in "aeiou" or noun.casefold() == "university", row["id"]
 
 
-def test_pieces_join_and_shift() -> None:
+def test_joined_pieces_shift_entities() -> None:
     bank = Piece(("the", "Bank", "of")) + Piece(("Norway",), ((0, 1, "place"),))
     sentence = Piece(("Near",)) + bank.mark(0, "organization")
     assert sentence.words == ("Near", "the", "Bank", "of", "Norway")

@@ -1,4 +1,4 @@
-"""Input that was once read with fewer words or entities than it has, without a word about it."""
+"""Input from which words or entities were once lost without a message."""
 
 import gzip
 import json
@@ -24,37 +24,37 @@ def lines(*records):
 
 @pytest.mark.parametrize("content", [COLUMNS, BRACKETS, WEIBO, OBJECTS])
 @pytest.mark.parametrize("line_end", ["\r", "\r\n", "\r\r\n"])
-def test_other_line_ends_change_nothing(reading, content, line_end):
+def test_other_line_ends_have_no_effect(reading, content, line_end):
     assert list(reading(content.replace("\n", line_end))) == list(reading(content))
 
 
-def test_several_kinds_of_line_ends_in_a_file(reading):
+def test_reads_mixed_line_ends_with_a_note(reading):
     reader = reading("Ada B-PER\rLovelace I-PER\rwrote O\n\nRome B-LOC\r\n")
     assert list(reader) == list(reading(COLUMNS))
     assert reader.line == 5
     assert str(reader.notes[0]).endswith("corpus:1: carriage return inside a line, read as a line end")
 
 
-def test_a_head_that_ends_between_cr_and_lf_has_line_feeds(reading, monkeypatch):
+def test_head_may_end_between_cr_and_lf(reading, monkeypatch):
     monkeypatch.setattr("fencepost.data.source.HEAD_BYTES", COLUMNS.index("\n") + 1)
     first, second = reading(COLUMNS.replace("\n", "\r\n"), "conll")
     assert (len(first), len(second)) == (3, 1)
 
 
 @pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x85", "\u2028"])
-def test_separators_that_are_not_line_ends_are_refused_outside_words(reading, separator):
+def test_refuses_other_separators_outside_words(reading, separator):
     with pytest.raises(DataError, match=rf"corpus:1: U\+{ord(separator):04X} in column 2; lines must end in"):
         list(reading(COLUMNS.replace("\n", separator)))
     [sentence, _] = reading(COLUMNS.replace("Ada", f"A{separator}da"))
     assert sentence.words[0] == f"A{separator}da"
 
 
-def test_a_document_keeps_its_name_whatever_blank_lines_there_are(reading):
+def test_blank_lines_do_not_change_the_document(reading):
     content = "#begin document (x); part 000\n\nAda (PER)\n\n#end document\n\nBob (PER)\n"
     assert [sentence.doc for sentence in reading(content)] == ["x", None]
 
 
-def test_joined_files_with_byte_order_marks_are_noted(reading):
+def test_notes_byte_order_marks_of_joined_files(reading):
     reader = reading(COLUMNS + "\n\ufeff" + COLUMNS)
     assert len(list(reader)) == 4
     assert "corpus:7: line that starts with a byte order mark" in str(reader.notes[0])
@@ -71,13 +71,13 @@ def test_joined_files_with_byte_order_marks_are_noted(reading):
     ],
 )
 @pytest.mark.parametrize("format_", [None, "conll", "jsonl"])
-def test_files_of_another_kind_are_named(reading, content, kind, format_):
+def test_names_the_kind_of_other_files(reading, content, kind, format_):
     with pytest.raises(DataError, match=f"corpus: this file is {kind}"):
         reading(content, format_)
 
 
 @pytest.mark.parametrize("answer", ["reject", "ignore"])
-def test_records_that_were_not_accepted_are_skipped_and_counted(reading, answer):
+def test_rejected_records_are_skipped_and_counted(reading, answer):
     content = lines({**TEXT, "answer": "accept"}, *[{**TEXT, "answer": answer}] * 2)
     reader = reading(content)
     assert len(list(reader)) == 1
@@ -89,7 +89,7 @@ def test_records_that_were_not_accepted_are_skipped_and_counted(reading, answer)
     assert len(list(reading(content, keep_rejected=True))) == 3
 
 
-def test_spans_under_another_key_are_noted(reading):
+def test_notes_spans_under_another_key(reading):
     reader = reading(
         lines({"words": ["Ada"], "entities": [], "ner": [{"start": 0, "end": 1, "type": "PER"}]})
     )
@@ -101,18 +101,18 @@ def test_spans_under_another_key_are_noted(reading):
     assert str(with_text.notes[0]).endswith(": 'mentions'")
 
 
-def test_an_empty_list_does_not_hide_the_entities(reading):
+def test_empty_list_does_not_hide_entities(reading):
     [sentence] = reading(lines({"text": "Ada", "spans": [], "entities": [[0, 3, "PER"]]}))
     assert sentence.entities == (Entity(0, 1, "PER"),)
 
 
 @pytest.mark.parametrize("spans", [{"start": 0, "end": 3, "label": "PER"}, '[[0, 3, "PER"]]'])
-def test_spans_that_are_not_a_list_are_refused(reading, spans):
+def test_refuses_spans_that_are_not_a_list(reading, spans):
     with pytest.raises(DataError, match="corpus:2: 'spans' is not a list"):
         list(reading(lines(TEXT, {"text": "Ada", "spans": spans})))
 
 
-def test_elements_that_mark_something_else_are_noted(reading):
+def test_notes_elements_that_are_not_annotations(reading):
     reader = reading(
         '<set><article><title><cons sem="G#DNA">x</cons></title><abstract><sentence><ne type="DNA"><w>a</w>'
         "</ne></sentence></abstract></article></set>"
@@ -135,25 +135,25 @@ def documents(*, attributes=None, ents=(), group=None):
     return (DocBin(docs=[doc]) if attributes is None else DocBin(attributes, docs=[doc])).to_bytes()
 
 
-def test_entities_beside_the_span_group_are_noted(reading):
+def test_notes_entities_beside_the_span_group(reading):
     reader = reading(documents(ents=["PER"], group=[]))
     assert [sentence.entities for sentence in reader] == [()]
     assert "entities in doc.ents that are not in its span group" in str(reader.notes[0])
 
 
 @pytest.mark.parametrize("attributes", [["SENT_START"], ["SENT_START", "ENT_TYPE"]])
-def test_a_docbin_without_entities_is_noted(reading, attributes):
+def test_notes_a_docbin_without_entities(reading, attributes):
     reader = reading(documents(attributes=attributes, ents=["PER"]))
     assert [sentence.entities for sentence in reader] == [()]
     assert "the file has no entities" in str(reader.notes[0])
 
 
-def test_joined_docbins_are_refused(reading):
+def test_refuses_joined_docbins(reading):
     with pytest.raises(DataError, match="bytes after its end; were files joined"):
         list(reading(documents(ents=["PER"]) * 2))
 
 
-def test_folders_that_are_links_are_noted(tmp_path):
+def test_notes_folders_that_are_links(tmp_path):
     corpus = tmp_path / "corpus"
     (corpus / "sub").mkdir(parents=True)
     (corpus / "a.txt").write_text("Ada")
@@ -172,7 +172,7 @@ def test_classes_of_texts_are_not_entities(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["columns.csv", "columns.tsv"])
-def test_columns_may_have_such_a_name(tmp_path, name):
+def test_columns_may_have_a_csv_or_tsv_suffix(tmp_path, name):
     (tmp_path / name).write_text(COLUMNS.replace(" ", "\t"))
     assert len(list(read(tmp_path / name))) == 2
 
@@ -190,7 +190,7 @@ def test_columns_may_have_such_a_name(tmp_path, name):
         (f'{{"{"k" * 1_000_000}": 1, "{"k" * 1_000_000}": 2}}\n', None),
     ],
 )
-def test_messages_are_short_whatever_is_in_the_file(reading, content, format_):
+def test_messages_about_huge_values_are_short(reading, content, format_):
     with pytest.raises(DataError) as caught:
         list(reading(content, format_))
     assert len(str(caught.value)) < 1500

@@ -1,4 +1,4 @@
-"""spaCy 2's training data: pairs in JSON and in Python, which is never run."""
+"""The training data of spaCy 2: pairs in JSON and in Python, which is never run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LINES = "".join(json.dumps(pair) + "\n" for pair in PAIRS)
         repr(PAIRS),
     ],
 )
-def test_pairs_are_detected_and_read(skipping, content):
+def test_detects_and_reads_pairs(skipping, content):
     reader, sentences, rejected = skipping(content)
     assert reader.format.name == "spacy-v2"
     assert [sentence.text for sentence in sentences] == [pair[0] for pair in PAIRS]
@@ -51,7 +51,7 @@ def test_pairs_are_detected_and_read(skipping, content):
     assert (rejected, reader.notes) == ([], [])
 
 
-def test_other_annotations_are_counted(skipping):
+def test_counts_other_annotations(skipping):
     pairs = [["Ada", {"cats": {"A": 1}, "links": {}, "entities": [[0, 3, "PER"]]}], ["Bob", {"cats": {}}]]
     reader, [one, two], _ = skipping(json.dumps(pairs))
     assert ([entity.type for entity in one.entities], two.entities) == (["PER"], ())
@@ -71,7 +71,7 @@ def test_other_annotations_are_counted(skipping):
         (["Ada", {"entities": [[0, 9, "PER"]]}], "lies outside the text's 3 characters"),
     ],
 )
-def test_a_broken_pair_is_skipped_alone(skipping, bad, reason):
+def test_broken_pair_rejects_only_itself(skipping, bad, reason):
     array = ",\n".join(map(json.dumps, (PAIRS[0], bad, PAIRS[1])))
     lines = "".join(json.dumps(pair) + "\n" for pair in (PAIRS[0], bad, PAIRS[1]))
     python = f"[\n{tuple(PAIRS[0])!r},\n{bad!r},\n{tuple(PAIRS[1])!r}]"
@@ -100,29 +100,29 @@ def test_python_is_not_run(skipping, call):
         ("# \udcff\n[('a', {'entities': []})]".encode("utf-8", "surrogateescape"), "not UTF-8"),
     ],
 )
-def test_broken_python_is_refused_with_its_line(reading, content, reason):
+def test_names_the_line_of_broken_python(reading, content, reason):
     reader = reading(content, "spacy-v2")
     with pytest.raises(DataError, match=reason):
         list(reader)
 
 
-def test_python_is_read_whole_and_so_has_a_limit(reading, monkeypatch):
+def test_size_of_python_files_is_limited(reading, monkeypatch):
     monkeypatch.setattr(spacy_v2, "PYTHON_BYTES", 100)
     with pytest.raises(DataError, match="must be read whole, so split the file"):
         list(reading(PYTHON))
 
 
-def test_half_a_surrogate_pair_in_python_is_refused(skipping):
+def test_refuses_lone_surrogates_in_python(skipping):
     _, [], [rejected] = skipping(r"[('a\ud800', {'entities': []})]", "spacy-v2")
     assert "half a character" in rejected.reason
 
 
 @pytest.mark.parametrize("content", ['["one text", {"text": "another"}]', '["one", "two"]', "TRAIN = 3\n"])
-def test_other_lists_are_not_taken_for_pairs(content):
+def test_other_lists_are_not_detected_as_pairs(content):
     assert not spacy_v2.fits(content.encode())
 
 
-def test_pairs_are_written_a_line_each_or_as_an_array(tmp_path):
+def test_writes_pairs_as_lines_or_as_an_array(tmp_path):
     sentence = Sentence(["Ada", "left", "."], [Entity(0, 1, "PER")], space_after=[True, False, False])
     pair = ["Ada left.", {"entities": [[0, 3, "PER"]]}]
     write([sentence, sentence], tmp_path / "out", "spacy-v2")

@@ -1,4 +1,4 @@
-"""The figures of a corpus, against counting all pairs."""
+"""The statistics of a corpus, compared with loops over all pairs."""
 
 from collections import Counter
 
@@ -19,7 +19,7 @@ def annotated(draw):
 
 
 def depth(entities, inside=None):
-    """The longest chain of entities, each inside the one before."""
+    """Return the length of the longest chain of entities, each inside the one before."""
     return max(
         (1 + depth(entities, entity) for entity in entities if inside is None or inside.contains(entity)),
         default=0,
@@ -27,7 +27,7 @@ def depth(entities, inside=None):
 
 
 @given(st.lists(annotated(), max_size=4))
-def test_figures_are_those_of_all_pairs(sentences):
+def test_statistics_equal_loops_over_all_pairs(sentences):
     def count(holds):
         return sum(
             any(holds(other, entity) for other in sentence.entities)
@@ -60,7 +60,7 @@ def test_documents_are_counted_by_their_changes():
     assert statistics(Sentence(["w"], doc=doc) for doc in docs).documents == 3
 
 
-def test_means_shares_and_json():
+def test_statistics_have_means_shares_and_json():
     sentences = [
         Sentence(["a", "b", "c"], [Entity(0, 3, "X"), Entity(0, 1, "Y"), Entity(1, 2, "Y")]),
         Sentence(["a"]),
@@ -76,12 +76,12 @@ def test_means_shares_and_json():
     assert not any(name.startswith("_") for name in figures)
 
 
-def test_an_empty_corpus_has_figures_too():
+def test_empty_corpus_has_statistics():
     result = statistics([])
     assert (result.mean_sentence_length, result.mean_entity_length, result.nested_share) == (0, 0, 0)
 
 
-def test_a_sentence_with_very_many_entities_is_counted_quickly():
+def test_counts_a_sentence_with_50000_entities():
     length = 5000
     crossing = [Entity(start, start + 3, "X") for start in range(length - 3) for _ in range(10)]
     result = statistics([Sentence(["w"] * length, crossing)])
@@ -89,7 +89,7 @@ def test_a_sentence_with_very_many_entities_is_counted_quickly():
 
 
 @pytest.mark.corpora
-def test_gum_is_as_its_readme_says(shared_data):
+def test_statistics_of_gum_equal_its_readme(shared_data):
     result = statistics(read(shared_data / "gum" / "train.jsonl"))
     assert (result.sentences, result.entities) == (10_330, 50_004)
     assert round(100 * result.nested_share) == 37

@@ -50,7 +50,7 @@ FOUND = {
 
 @pytest.fixture
 def table(tmp_path):
-    """Writes a file and returns its path."""
+    """Write a file and return its path."""
 
     def make(text, name="table.csv"):
         path = tmp_path / name
@@ -63,7 +63,7 @@ def table(tmp_path):
 @pytest.mark.parametrize("text", FOUND)
 @pytest.mark.parametrize("name", ["table.csv", "TABLE.CSV", "table.tsv", "table.txt"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_each_layout_is_detected_and_read(table, text, name, delimiter):
+def test_detects_and_reads_each_layout(table, text, name, delimiter):
     rows = [line.split(",", 1 if text == ROWS else -1) for line in text.splitlines()]
     reader = Reader(table("\n".join(map(delimiter.join, rows)), name))
     assert content(reader) == FOUND[text]
@@ -71,7 +71,7 @@ def test_each_layout_is_detected_and_read(table, text, name, delimiter):
 
 
 @pytest.mark.parametrize("text", FOUND)
-def test_a_workbook_is_read_as_csv_is(table, text, tmp_path):
+def test_workbook_is_read_like_csv(table, text, tmp_path):
     frame = pd.read_csv(table(text))
     path = tmp_path / "book.xlsx"
     frame.to_excel(path, index=False)
@@ -81,7 +81,7 @@ def test_a_workbook_is_read_as_csv_is(table, text, tmp_path):
 
 
 @pytest.mark.parametrize("text", FOUND)
-def test_parquet_and_data_frames_have_the_same_layouts(table, text, tmp_path):
+def test_parquet_and_data_frames_are_read_like_csv(table, text, tmp_path):
     frame = pd.read_csv(table(text))
     for one in (frame, pl.read_csv(table(text)), pl.read_csv(table(text)).to_arrow()):
         assert content(read(one)) == FOUND[text]
@@ -91,13 +91,13 @@ def test_parquet_and_data_frames_have_the_same_layouts(table, text, tmp_path):
     assert reader.format.name == "parquet"
 
 
-def test_names_parts_of_speech_and_documents_are_kept(table):
+def test_keeps_ids_parts_of_speech_and_documents(table):
     first, _ = read(table(WORDS))
     assert (first.id, first.pos) == ("Sentence: 1", ("NNS", "IN", "NNP", "NNP"))
     assert [one.doc for one in read(table(ENTITIES))] == ["1", "2"]
 
 
-def test_columns_are_named(table):
+def test_columns_can_be_chosen(table):
     text = ENTITIES.replace("text,start,end,label", "body,from,to,kind")
     options = ReadOptions(columns="text=body,start=from,end=to,label=kind")
     assert content(read(table(text), options=options)) == FOUND[ENTITIES]
@@ -106,7 +106,7 @@ def test_columns_are_named(table):
     assert content(read(table(text), options=options)) == FOUND[WORDS]
 
 
-def test_keys_of_json_are_named(table):
+def test_keys_of_json_can_be_chosen(table):
     lines = [{"body": "Ada met Bob", "marks": [[0, 3, "PER"]]}, {"body": "Bob", "marks": []}]
     path = table("\n".join(map(json.dumps, lines)), "data.jsonl")
     with pytest.raises(DataError, match="as --columns text=body,entities=marks"):
@@ -138,7 +138,7 @@ def test_train_takes_columns_for_files_and_frames(table):
         (WORDS + "Sentence: 1,again,NN,O\n", 8, "the sentence 'Sentence: 1' also has rows further above"),
     ],
 )
-def test_one_broken_row_is_reported_with_its_line_and_does_not_affect_others(table, text, line, reason):
+def test_broken_row_rejects_only_itself_with_its_line(table, text, line, reason):
     rejected = []
     sentences = content(Reader(table(text), on_invalid=rejected.append))
     [one] = rejected
@@ -159,18 +159,18 @@ def test_one_broken_row_is_reported_with_its_line_and_does_not_affect_others(tab
         ("word,tag\na,O\nb,O\nc,O\n", "words=word,tags=tag", "no column says which sentence it belongs to"),
     ],
 )
-def test_columns_without_sentences_are_refused_with_a_list_of_columns(table, text, columns, message):
+def test_refuses_columns_without_sentences_and_lists_them(table, text, columns, message):
     with pytest.raises(UsageError) as caught:
         list(read(table(text), options=ReadOptions(columns=columns)))
     assert message in str(caught.value)
 
 
-def test_columns_are_not_for_other_formats(table):
+def test_refuses_columns_option_for_other_formats(table):
     with pytest.raises(UsageError, match="--columns works with JSON, CSV, Excel and Parquet, not with conll"):
         read(table("a O\n"), "conll", ReadOptions(columns="text=a"))
 
 
-def test_a_table_is_written_for_people_and_read_again(tmp_path):
+def test_written_tables_are_read_back(tmp_path):
     sentences = [fencepost.Sentence(["Ada", "="], [fencepost.Entity(0, 1, "PER", 0.5)], id="a", doc="=1+1")]
     for name in ("out.csv", "out.xlsx", "out.parquet", "out.tsv"):
         write(sentences, tmp_path / name, "csv" if name.endswith("tsv") else None)
@@ -180,18 +180,18 @@ def test_a_table_is_written_for_people_and_read_again(tmp_path):
 
 
 @pytest.mark.parametrize("first", "=+-@\t\r")
-def test_csv_does_not_change_cells_that_look_like_formulas_and_xlsx_has_no_formulas(first, tmp_path):
+def test_cells_that_look_like_formulas_stay_text(first, tmp_path):
     sentences = [fencepost.Sentence([f"{first}1+1"])]
     write(sentences, tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as stream:
         assert next(csv.DictReader(stream))["text"] == f"{first}1+1"
     assert list(read(tmp_path / "out.csv")) == sentences
-    if first != "\r":  # which a workbook cannot represent
+    if first != "\r":  # a workbook cannot represent it
         write(sentences, tmp_path / "out.xlsx")
         assert openpyxl.load_workbook(tmp_path / "out.xlsx").active["C2"].data_type == "s"
 
 
-def test_a_workbook_that_is_none_is_refused(tmp_path):
+def test_refuses_a_broken_workbook(tmp_path):
     (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04 xl/ nothing")
     with pytest.raises(DataError, match="the workbook cannot be read"):
         list(read(tmp_path / "a.xlsx"))
@@ -209,7 +209,7 @@ def test_only_the_first_sheet_is_read(tmp_path):
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.integers()))
-def test_lists_are_read_as_json_and_in_pythons_notation(values):
+def test_reads_lists_in_json_and_python_notation(values):
     assert parse_list(json.dumps(values), split=False) == values
     assert parse_list(repr(values), split=False) == values
 
@@ -217,12 +217,12 @@ def test_lists_are_read_as_json_and_in_pythons_notation(values):
 @pytest.mark.parametrize(
     "text", ["['a' 'b']", "['a'\n 'b']", "[1 2]", "[f()]", "['a', b]", "[" * 10_000, "a b"]
 )
-def test_values_that_are_not_lists_are_refused(text):
+def test_refuses_values_that_are_not_lists(text):
     with pytest.raises(ValueError, match=r"not a list|neither JSON"):
         parse_list(text, split=False)
 
 
-def test_a_column_that_names_no_sentences_is_refused_in_bounded_memory(table, monkeypatch):
+def test_refuses_too_many_rows_for_one_sentence(table, monkeypatch):
     monkeypatch.setattr("fencepost.data.layouts._MAX_ROWS", 50)
     rows = "sentence_id,word,tag\n" + ",a,O\n" * 100
     with pytest.raises(DataError, match="over 50 rows for one sentence or text"):
@@ -230,7 +230,7 @@ def test_a_column_that_names_no_sentences_is_refused_in_bounded_memory(table, mo
 
 
 @pytest.mark.parametrize("odd", [["a"], {"a": 1}, 3, None])
-def test_odd_values_of_keys_are_invalid_and_nothing_else(table, odd):
+def test_odd_values_reject_only_their_object(table, odd):
     lines = [
         {"text": odd, "start": 0, "end": 3, "label": "X"},
         {"text": "Ada", "start": 0, "end": 3, "label": "X"},

@@ -19,7 +19,7 @@ def document(*blocks: str, layers: tuple[str, ...] = (NER,), version: str = "3.3
 
 
 def block(text: str, *rows: str) -> str:
-    """A sentence; a space in a row stands for a tab."""
+    """Return a sentence; a space in a row stands for a tab."""
     return "\n".join([f"#Text={text}", *(row.replace(" ", "\t") + "\t" for row in rows)])
 
 
@@ -50,7 +50,7 @@ def test_numbers_join_words_and_separate_entities(skipping):
     assert (rejected, reader.notes, reader.line) == ([], [], 6)
 
 
-def test_lines_without_a_tab_at_their_end_and_with_carriage_returns(skipping):
+def test_accepts_lines_without_final_tab_and_with_carriage_returns(skipping):
     content = document(HAAG).replace("\t\n", "\n").replace("\n", "\r\n")
     _, [sentence], rejected = skipping(content)
     assert len(sentence.entities) == 3
@@ -65,7 +65,7 @@ def test_offsets_are_utf16_units(skipping):
     assert "an offset is inside '😀'; use UTF-16 units" in rejected.reason
 
 
-def test_values_and_texts_have_escapes(skipping):
+def test_unescapes_values_and_texts(skipping):
     value = r"\_a\[b\]\|c\->d\;e\*\\"
     content = document(block(r"C:\\x y", rf"1-1 0-4 C:\x {value}[7]|\*[8]", r"1-2 5-6 y \_"))
     _, [sentence], _ = skipping(content)
@@ -73,24 +73,24 @@ def test_values_and_texts_have_escapes(skipping):
     assert [entity.type for entity in sentence.entities] == ["*", "_a[b]|c->d;e*\\", "_"]
 
 
-def test_words_may_be_escaped_as_the_documentation_says(skipping):
+def test_unescapes_words(skipping):
     _, [sentence], _ = skipping(document(block(r"a\[b\]", r"1-1 0-4 a\[b\] X")))
     assert sentence.words == ("a[b]",)
 
 
-def test_version_31_has_escapes_of_java(skipping):
+def test_version_31_has_java_escapes(skipping):
     content = document(block(r"caf\u00E9 \uD83D\uDE00", "1-1 0-4 café X", "1-2 5-7 😀 _"), version="3.1")
     _, [sentence], _ = skipping(content)
     assert sentence.words == ("café", "😀")
 
 
-def test_a_text_of_several_lines_with_an_id_is_one_sentence(skipping):
+def test_text_of_several_lines_with_an_id_is_one_sentence(skipping):
     content = document("#Sentence.id=s-1\n#Text=One\n" + block("two", "1-1 0-3 One X[1]", "1-2 4-7 two X[1]"))
     _, [sentence], _ = skipping(content)
     assert (sentence.id, sentence.words, keys(sentence)) == ("s-1", ("One", "two"), [("One two", "X")])
 
 
-def test_sentences_over_which_an_entity_runs_are_joined(skipping):
+def test_entity_across_sentences_joins_them(skipping):
     blocks = (
         block("a b", "1-1 0-1 a _", "1-2 2-3 b X[1]"),
         block("c", "2-1 4-5 c X[1]|Y[2]"),
@@ -103,7 +103,7 @@ def test_sentences_over_which_an_entity_runs_are_joined(skipping):
     assert keys(last) == [("f", "X")]
 
 
-def test_an_entity_that_runs_into_an_invalid_sentence_makes_its_own_invalid(skipping):
+def test_entity_into_an_invalid_sentence_rejects_its_own(skipping):
     one, broken = block("a", "1-1 0-1 a X[1]"), block("b c", "2-1 2-3 b X[1]", "2-2 9-9 c Y[2]")
     two, three = block("d", "3-1 6-7 d Y[2]"), block("e", "4-1 8-9 e Z[2]")
     _, [last], rejected = skipping(document(one, broken, two, three))
@@ -114,19 +114,19 @@ def test_an_entity_that_runs_into_an_invalid_sentence_makes_its_own_invalid(skip
     assert len(sentences) == 2
 
 
-def test_sentences_that_are_joined_have_a_limit(reading, monkeypatch):
+def test_limits_the_length_of_joined_sentences(reading, monkeypatch):
     monkeypatch.setattr("fencepost.data.formats.webanno.SENTENCE_LINES", 3)
     blocks = [block("a", f"{n}-1 {n}-{n + 1} a X[1]") for n in range(9)]
     with pytest.raises(DataError, match="more than 3 words in sentences that are joined by entities"):
         list(reading(document(*blocks)))
 
 
-def test_annotations_without_a_value_join_nothing(skipping):
+def test_annotations_without_a_value_do_not_join_sentences(skipping):
     _, sentences, _ = skipping(document(block("a", "1-1 0-1 a *[1]"), block("b", "2-1 2-3 b *[1]")))
     assert [sentence.words for sentence in sentences] == [("a",), ("b",)]
 
 
-def test_parts_of_words_cut_them_as_in_other_formats(skipping):
+def test_annotated_parts_of_words_split_them(skipping):
     content = document(
         block("aaa bbb", "1-1 0-3 aaa _", "1-1.1 1-3 aa X[1]", "1-2 4-7 bbb _", "1-2.1 4-5 b X[1]")
     )
@@ -138,7 +138,7 @@ def test_parts_of_words_cut_them_as_in_other_formats(skipping):
     assert count == 2
 
 
-def test_annotations_that_are_not_entities_are_counted(skipping):
+def test_counts_annotations_that_are_not_entities(skipping):
     layers = (
         POS,
         NER.replace("|value", "|identifier|value"),
@@ -182,7 +182,7 @@ ROW = "1-1 0-1 a"
         ((), "", None, []),
     ],
 )
-def test_the_layer_with_the_entities_is_found_or_named(skipping, layers, cells, key, types):
+def test_entity_layer_is_detected_or_chosen(skipping, layers, cells, key, types):
     content = document(block("a", f"{ROW} {cells}".rstrip()), layers=layers)
     reader, [sentence], _ = skipping(content, spans_key=key)
     assert [entity.type for entity in sentence.entities] == types
@@ -200,13 +200,13 @@ def test_the_layer_with_the_entities_is_found_or_named(skipping, layers, cells, 
         (("#T_XX=a|b",), None, "corpus:2: not the declaration of a layer: '#T_XX=a|b'"),
     ],
 )
-def test_headers_that_do_not_show_the_layer_are_refused(reading, layers, key, reason):
+def test_refuses_headers_that_do_not_show_the_layer(reading, layers, key, reason):
     reader = reading(document(block("a", f"{ROW} X"), layers=layers), spans_key=key)
     with pytest.raises(DataError, match=reason):
         list(reader)
 
 
-def test_other_versions_are_refused(reading):
+def test_refuses_other_versions(reading):
     with pytest.raises(
         DataError, match=r"corpus:1: the first line must be #FORMAT=WebAnno TSV 3.1, 3.2 or 3.3"
     ):
@@ -233,7 +233,7 @@ def test_other_versions_are_refused(reading):
         ("#Text=", "#", 5, "no line #Text= before the words"),
     ],
 )
-def test_a_broken_line_makes_its_sentence_invalid(skipping, old, new, line, reason):
+def test_broken_line_rejects_its_sentence(skipping, old, new, line, reason):
     good = block("Rome", "2-1 24-28 Rome LOC")
     content = document(HAAG, good)
     assert old in content
@@ -243,28 +243,28 @@ def test_a_broken_line_makes_its_sentence_invalid(skipping, old, new, line, reas
     assert rejected.line == line
 
 
-def test_bytes_that_are_not_utf8_make_their_sentence_invalid(skipping):
+def test_invalid_utf8_rejects_its_sentence(skipping):
     content = document(HAAG, block("Rome", "2-1 24-28 Rome LOC")).encode().replace(b"plays", b"pl\xffys")
     _, [sentence], [rejected] = skipping(content)
     assert (keys(sentence), rejected.line) == ([("Rome", "LOC")], 5)
     assert "not UTF-8" in rejected.reason
 
 
-def test_words_other_than_in_the_text_are_read_where_the_user_says_so(skipping):
+def test_words_may_differ_from_the_text_without_check_text(skipping):
     content = document(HAAG.replace("\tHaag", "\tHague"))
     assert skipping(content)[1] == []
     _, [sentence], _ = skipping(content, check_text=False)
     assert sentence.words[1] == "Haag"
 
 
-def test_a_text_without_words_is_invalid_and_comments_are_noted(skipping):
+def test_rejects_texts_without_words_and_notes_comments(skipping):
     reader, sentences, [rejected] = skipping(document("# a comment", "#Text=words", HAAG, "#Text= "))
     assert len(sentences) == 1
     assert "no words after the text" in rejected.reason
     assert notes(reader) == {"comment line skipped": 1}
 
 
-def test_what_is_written_is_what_inception_reads(tmp_path):
+def test_writes_the_format_of_inception(tmp_path):
     sentences = [
         Sentence(
             ["The", "😀", "mayor", "of", "New", "York", "."],

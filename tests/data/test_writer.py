@@ -1,4 +1,4 @@
-"""Writing: whole files or none, and nothing that a format cannot hold is lost without a word."""
+"""Writing: whole files or none, and no silent loss of what a format cannot represent."""
 
 import json
 import os
@@ -16,7 +16,7 @@ CROSSING = FLAT.with_entities([Entity(0, 2, "A", 0.4), Entity(1, 3, "B", 0.6)])
 TWO_TYPES = FLAT.with_entities([Entity(0, 1, "A"), Entity(0, 1, "B")])
 
 
-def test_what_a_format_cannot_hold_is_counted_and_nothing_is_written(tmp_path):
+def test_refused_sentences_are_counted_and_nothing_is_written(tmp_path):
     path = tmp_path / "out.conll"
     blank = Sentence(["a\tb"])
     with pytest.raises(CannotHold) as caught:
@@ -31,7 +31,7 @@ def test_what_a_format_cannot_hold_is_counted_and_nothing_is_written(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gpml", "conll2012"])
-def test_brackets_hold_nesting_but_no_crossing(tmp_path, name):
+def test_bracket_formats_represent_nested_but_not_crossing_entities(tmp_path, name):
     assert write([NESTED, TWO_TYPES], tmp_path / "out", name).entities == 4
     with pytest.raises(CannotHold, match="1 sentence has crossing entities"):
         write([NESTED, CROSSING], tmp_path / "out", name)
@@ -45,14 +45,14 @@ def test_brackets_hold_nesting_but_no_crossing(tmp_path, name):
         ("best", [[(2, 3, "LOC")], [(1, 3, "B")], [(0, 1, "A")]]),
     ],
 )
-def test_the_preferred_of_overlapping_entities_are_kept(tmp_path, prefer, expected):
+def test_keeps_the_preferred_overlapping_entities(tmp_path, prefer, expected):
     path = tmp_path / "out.conll"
     counts = write([NESTED, CROSSING, TWO_TYPES], path, prefer=prefer)
     assert [[e.key for e in s.entities] for s in read(path)] == expected
     assert (counts.entities, counts.entities_dropped) == (3, 3)
 
 
-def test_where_nesting_is_held_only_crossing_entities_are_dropped(tmp_path):
+def test_nested_formats_skip_only_crossing_entities(tmp_path):
     path = tmp_path / "out.xml"
     three = FLAT.with_entities([*NESTED.entities, Entity(1, 3, "B")])
     crossed = three.with_entities([*three.entities, Entity(0, 2, "A")])
@@ -61,7 +61,7 @@ def test_where_nesting_is_held_only_crossing_entities_are_dropped(tmp_path):
     assert [len(s.entities) for s in read(path)] == [3, 3]
 
 
-def test_refused_sentences_are_given_away_and_counted(tmp_path):
+def test_on_refused_gets_refused_sentences(tmp_path):
     refused = []
     bad = Sentence(["a\tb"], doc="x")
     counts = write(
@@ -72,7 +72,7 @@ def test_refused_sentences_are_given_away_and_counted(tmp_path):
     assert len(list(read(tmp_path / "x.conll"))) == 2
 
 
-def test_fields_that_cannot_be_represented_are_counted(tmp_path):
+def test_counts_fields_that_cannot_be_represented(tmp_path):
     full = Sentence(
         ["a"],
         [Entity(0, 1, "X", 0.5, {"a": 1})],
@@ -91,7 +91,7 @@ def test_fields_that_cannot_be_represented_are_counted(tmp_path):
     assert not write([full, FLAT], tmp_path / "x.spacy").parts_lost
 
 
-def test_the_positions_of_weibo_are_kept_and_other_meta_are_not(tmp_path):
+def test_weibo_keeps_only_positions_of_meta(tmp_path):
     sentence = Sentence(["科"], meta={"positions": [3]})
     other = Sentence(["科"], meta={"positions": [3], "x": 1})
     assert not write([sentence], tmp_path / "x", "weibo").parts_lost
@@ -99,7 +99,7 @@ def test_the_positions_of_weibo_are_kept_and_other_meta_are_not(tmp_path):
 
 
 @pytest.mark.parametrize("positions", [[1, 2], ["0"], [-1], [True], 3])
-def test_positions_that_do_not_fit_are_refused(tmp_path, positions):
+def test_refuses_invalid_positions(tmp_path, positions):
     with pytest.raises(CannotHold, match="positions that are not one integer for each character"):
         write([Sentence(["科"], meta={"positions": positions})], tmp_path / "x", "weibo")
 
@@ -108,12 +108,12 @@ def test_positions_that_do_not_fit_are_refused(tmp_path, positions):
 @pytest.mark.parametrize(
     "value", [float("nan"), {1: 2}, {"a": {None: 1}}, object(), "\ud800", {"\ud800": 1}, b"x", [10**5000]]
 )
-def test_meta_that_json_would_change_are_refused(tmp_path, name, value):
+def test_refuses_meta_that_json_cannot_represent(tmp_path, name, value):
     with pytest.raises(CannotHold, match="a value in meta that JSON cannot hold"):
         write([Sentence(["a"], meta={"x": value})], tmp_path / "out", name)
 
 
-def test_meta_that_are_nested_too_deeply_are_refused(tmp_path):
+def test_refuses_meta_nested_too_deeply(tmp_path):
     value = []
     for _ in range(5000):
         value = [value]
@@ -122,7 +122,7 @@ def test_meta_that_are_nested_too_deeply_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_half_a_surrogate_pair_is_refused_by_every_format(tmp_path, name):
+def test_every_format_refuses_lone_surrogates(tmp_path, name):
     with pytest.raises(CannotHold):
         write([Sentence(["\ud800"])], tmp_path / "out", name)
 
@@ -154,7 +154,7 @@ def test_half_a_surrogate_pair_is_refused_by_every_format(tmp_path, name):
         ("jsonl-text", Sentence([" a"]), "a word that is empty or has white space at its start or end"),
     ],
 )
-def test_obstacles_are_named(tmp_path, name, sentence, obstacle):
+def test_names_the_obstacle_of_a_sentence(tmp_path, name, sentence, obstacle):
     with pytest.raises(CannotHold, match=f"1 sentence has {obstacle}"):
         write([sentence], tmp_path / "out", name)
 
@@ -171,14 +171,14 @@ def test_json_files_are_arrays_by_name_or_by_option(tmp_path):
     assert len((tmp_path / "x.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_byte_order_mark_that_is_a_word_is_not_taken_for_one(tmp_path):
+def test_word_that_is_a_byte_order_mark_is_kept(tmp_path):
     for name in ("conll", "weibo", "jsonl"):
         write([Sentence(["\ufeff", "a"])], tmp_path / "x", name)
         assert next(iter(read(tmp_path / "x", name))).words == ("\ufeff", "a")
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "brat"])
-def test_an_error_in_the_middle_leaves_the_old_file_and_nothing_else(tmp_path, name):
+def test_failed_write_keeps_only_the_old_file(tmp_path, name):
     def failing():
         yield FLAT
         raise RuntimeError("stop")
@@ -193,7 +193,7 @@ def test_an_error_in_the_middle_leaves_the_old_file_and_nothing_else(tmp_path, n
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_corpus_can_be_written_over_the_file_that_it_is_read_from(tmp_path):
+def test_corpus_can_overwrite_its_own_file(tmp_path):
     path = tmp_path / "x.jsonl"
     write([FLAT, NESTED], path)
     write(read(path), path)
@@ -209,7 +209,7 @@ def test_written_files_have_the_usual_permissions(tmp_path):
     assert stat.S_IMODE((tmp_path / "x.jsonl").stat().st_mode) == 0o640
 
 
-def test_links_and_devices_stay_what_they_are(tmp_path):
+def test_writes_through_links_and_to_devices(tmp_path):
     (tmp_path / "real").mkdir()
     link = tmp_path / "link.jsonl"
     link.symlink_to(tmp_path / "real" / "x.jsonl")
@@ -227,13 +227,13 @@ def test_links_and_devices_stay_what_they_are(tmp_path):
     assert device.is_fifo()
 
 
-def test_names_as_long_as_the_file_system_allows_are_written(tmp_path):
+def test_writes_files_with_the_longest_possible_names(tmp_path):
     path = tmp_path / ("x" * 249 + ".jsonl")
     write([FLAT], path)
     assert list(read(path)) == [FLAT]
 
 
-def test_standard_output_gets_lines(capfdbinary):
+def test_writes_lines_to_standard_output(capfdbinary):
     write([FLAT], "-")
     assert json.loads(capfdbinary.readouterr().out)["words"] == ["Ada", "of", "London"]
 
@@ -247,15 +247,15 @@ def test_standard_output_gets_lines(capfdbinary):
         ("", "jsonl", "is a folder; give the name of a file"),
     ],
 )
-def test_targets_that_cannot_be_written_are_usage_errors(tmp_path, name, format_, message):
+def test_unwritable_targets_are_usage_errors(tmp_path, name, format_, message):
     with pytest.raises(UsageError, match=message):
         write([FLAT], tmp_path / name, format_)
 
 
-def test_an_unknown_scheme_is_refused():
+def test_refuses_an_unknown_scheme():
     with pytest.raises(UsageError, match="no scheme to write 'x'; there are iob2, iob1, bioes, bmes"):
         WriteOptions(scheme="x")
 
 
-def test_cannot_hold_is_an_error_of_ours():
+def test_cannot_hold_is_a_fencepost_error():
     assert issubclass(CannotHold, FencepostError)

@@ -1,4 +1,4 @@
-"""One thread, since tests run beside each other, and minilm loaded once."""
+"""One thread, since tests run in parallel, and minilm loaded once."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def _one_thread():
 
 
 @pytest.fixture(autouse=True)
-def _same_chance():
+def _fixed_seed():
     torch.manual_seed(0)
 
 
@@ -30,13 +30,13 @@ def minilm_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def minilm(minilm_folder) -> Pretrained:
-    """As fetched, ready to predict; tests that train or change it fetch their own."""
+    """Encoder in evaluation mode; tests that train or change it fetch their own."""
     return Pretrained.fetch(EncoderSettings(), prompts=0).eval()
 
 
 @pytest.fixture(scope="session")
 def bert(minilm_folder) -> PreTrainedModel:
-    """The same transformer as `transformers` has it, for comparison."""
+    """The same transformer, loaded by `transformers` for comparison."""
     return AutoModel.from_pretrained(minilm_folder).eval()
 
 

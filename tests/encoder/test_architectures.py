@@ -1,4 +1,4 @@
-"""Other transformers than BERT, tiny and random: each with its own limit, layers and embeddings."""
+"""Tiny random transformers other than BERT, each with its own limit, layers and embeddings."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def encoded(encoder: Encoder, of: list[Sentence]):
 
 @torch.inference_mode()
 def slowly(transformer, words, prompts=None):
-    """Mean over the pieces of each word, as `transformers` numbers them; every word after a space."""
+    """Return the mean over the sub-words of each word from `transformers`; every word follows a space."""
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tiny.byte_level(add_prefix_space=True), **tiny.SPECIAL
     )
@@ -67,7 +67,7 @@ def slowly(transformer, words, prompts=None):
 
 
 @pytest.mark.parametrize("prompts", [0, 3])
-def test_word_vectors_equal_the_slow_way(folders, kind, prompts):
+def test_word_vectors_equal_those_of_transformers(folders, kind, prompts):
     folder, transformer = folders[kind]
     encoder = build(folder, prompts)
     assert encoder.embedder.room == ROOM[kind] - prompts
@@ -80,7 +80,7 @@ def test_word_vectors_equal_the_slow_way(folders, kind, prompts):
 
 
 @pytest.mark.parametrize("prompts", [0, 3])
-def test_sentences_beyond_the_limit_in_any_batch(folders, kind, prompts):
+def test_windows_of_long_sentences_do_not_depend_on_the_batch(folders, kind, prompts):
     encoder = build(folders[kind][0], prompts, pooling="max", layers=2)
     parts = encoder.inputs.split(Sentence(tiny.cycled(300)))
     assert len(parts) > 1 or encoder.inputs.room >= 300
@@ -94,10 +94,10 @@ def test_sentences_beyond_the_limit_in_any_batch(folders, kind, prompts):
 
 
 @pytest.mark.parametrize("prompts", [0, 2])
-def test_saved_and_loaded_it_gives_the_same(folders, kind, prompts, tmp_path):
+def test_loaded_encoder_gives_the_same_vectors(folders, kind, prompts, tmp_path):
     encoder = build(folders[kind][0], prompts)
     encoder.save(tmp_path)
-    assert str(folders[kind][0]) not in (tmp_path / "encoder.json").read_text()  # it is not saved
+    assert str(folders[kind][0]) not in (tmp_path / "encoder.json").read_text()  # the path is not saved
     loaded = Encoder.read(encoder.settings, tmp_path, prompts)().eval()
     loaded.load_state_dict(encoder.state_dict())
     of = tiny.sentences(4, 9)
@@ -106,7 +106,7 @@ def test_saved_and_loaded_it_gives_the_same(folders, kind, prompts, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "albert"])
-def test_only_what_is_not_frozen_learns(folders, kind):
+def test_frozen_weights_have_no_gradient(folders, kind):
     encoder = build(folders[kind][0], frozen_layers=1, freeze_embeddings=True, prompts=2)
     encoder(encoder.collate(tiny.sentences(5, 3))).vectors.square().sum().backward()
     assert encoder.prompts.grad.any()
@@ -116,27 +116,27 @@ def test_only_what_is_not_frozen_learns(folders, kind):
     assert not any("word_embeddings" in name or "embed_tokens" in name for name in learning)
 
 
-def test_a_layer_that_is_used_again_and_again_cannot_be_frozen(folders):
+def test_refuses_to_freeze_shared_layers(folders):
     with pytest.raises(UsageError, match=r"frozen_layers: cannot find the layers of .*; leave out"):
         build(folders["albert"][0], frozen_layers=1)
 
 
-def test_the_gradient_is_that_of_every_weight(folders, kind):
-    """Nothing of the transformer is computed beside the point."""
+def test_every_weight_has_a_gradient(folders, kind):
+    """The transformer has no unused parts."""
     encoder = build(folders[kind][0])
     encoder(encoder.collate(tiny.sentences(5, 3))).vectors.square().sum().backward()
     without = [name for name, one in encoder.named_parameters() if one.grad is None]
     assert without == []
 
 
-def test_a_high_limit_is_used_if_set(folders):
+def test_window_can_be_set_up_to_the_limit(folders):
     folder, _ = folders["modernbert"]
     assert build(folder, window=1000).embedder.room == 998
     with pytest.raises(UsageError, match=r"encoder.window is 1001, but .* reads at most 1000 sub-words"):
         build(folder, window=1001)
 
 
-def test_by_default_there_is_no_limit(folders):
+def test_relative_positions_have_no_limit(folders):
     encoder = build(folders["t5"][0], window=2000)
     assert encoder.embedder.room == 1998
     of = [Sentence(tiny.cycled(400))]
@@ -144,8 +144,8 @@ def test_by_default_there_is_no_limit(folders):
     assert encoded(encoder, of)[0][0].any(dim=1).all()
 
 
-def test_the_limit_of_roberta_is_without_the_positions_of_padding(folders):
-    """One piece more and the table of positions has no row for it."""
+def test_limit_of_roberta_excludes_positions_of_padding(folders):
+    """The table of positions has no row for one more sub-word."""
     folder, transformer = folders["roberta"]
     encoder = build(folder)
     word = next(word for word in tiny.WORDS if len(encoder.embedder.subwords([word])[0]) == 1)
@@ -157,7 +157,7 @@ def test_the_limit_of_roberta_is_without_the_positions_of_padding(folders):
         transformer(input_ids=torch.full((1, lengths[0] + 1), 9))
 
 
-def test_words_that_vanish_keep_their_place(tmp_path):
+def test_words_without_subwords_keep_their_place(tmp_path):
     tiny.save_encoder("roberta", tmp_path, tiny.wordpiece())
     encoder = build(tmp_path)
     (plain,), _ = encoded(encoder, [Sentence(["met", tiny.UNKNOWN, "London"])])
@@ -166,13 +166,13 @@ def test_words_that_vanish_keep_their_place(tmp_path):
 
 
 @pytest.mark.parametrize("tokenizer", [tiny.unigram, tiny.wordpiece])
-def test_special_tokens_are_found_whatever_the_tokenizer(tmp_path, tokenizer):
+def test_finds_special_tokens_of_any_tokenizer(tmp_path, tokenizer):
     tiny.save_encoder("distilbert", tmp_path, tokenizer())
     subwords = Pretrained.fetch(EncoderSettings(name=str(tmp_path)), prompts=0).subwords
     assert (subwords.first, subwords.last, subwords.pad, subwords.unknown) == ((0,), (2,), 1, 3)
 
 
-def test_a_tokenizer_without_special_tokens(tmp_path):
+def test_works_without_special_tokens(tmp_path):
     transformer = tiny.save_encoder("distilbert", tmp_path)
     tokenizer = tiny.byte_level(add_prefix_space=False)
     tokenizer.post_processor = None

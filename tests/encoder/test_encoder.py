@@ -1,4 +1,4 @@
-"""The encoder as a whole, from scratch: features, prompts and BiLSTM, against one sentence at a time."""
+"""The encoder as a whole, from scratch: features, prompts and BiLSTM, compared with single sentences."""
 
 import json
 from itertools import product
@@ -44,7 +44,7 @@ def glove(tmp_path):
     return path
 
 
-def test_scratch_is_the_word_and_its_characters_side_by_side():
+def test_scratch_concatenates_word_and_characters():
     encoder = build()
     embedder = encoder.embedder
     of = [TRAINING[0], Sentence(["unheard", "Ada"])]
@@ -66,18 +66,18 @@ def test_scratch_is_the_word_and_its_characters_side_by_side():
         ({"word_size": 0, "characters": "lstm", "character_output": 8}, 8),
     ],
 )
-def test_scratch_of_words_or_characters_or_both(scratch, width):
+def test_scratch_works_with_words_or_characters_or_both(scratch, width):
     encoder = build(scratch=scratch)
     assert encoder.width == encoder.embedder.prompt_width == width
     assert encoded(encoder, TRAINING).vectors.isfinite().all()
 
 
-def test_scratch_of_nothing_is_refused():
+def test_refuses_scratch_without_words_and_characters():
     with pytest.raises(UsageError, match=r"encoder\.scratch: .*enable one of them"):
         build(scratch={"word_size": 0, "characters": "none"})
 
 
-def test_scratch_trained_on_nothing_knows_nothing_but_works():
+def test_scratch_without_training_data_knows_no_words():
     encoder = build(training=[])
     vectors = encoded(encoder, TRAINING).vectors
     assert torch.equal(vectors[0, 0, :6], vectors[1, 1, :6])
@@ -88,7 +88,7 @@ def test_rare_words_are_unknown():
     assert encoder.known["words"] == ["Ada", "the"]
 
 
-def test_words_are_forgotten_in_training_only():
+def test_word_dropout_is_only_used_in_training():
     encoder = build(scratch={"word_dropout": 0.5, "characters": "none"})
     of = [Sentence(["Ada", "the"] * 200), Sentence(["London"])]
     batch = encoder.collate(of)
@@ -98,13 +98,13 @@ def test_words_are_forgotten_in_training_only():
             encoder.train(training)
             vectors = encoder(batch).vectors
             forgotten = (vectors == unknown).all(dim=2)
-            assert not vectors[1, 1:].any()  # padding is never taken for a word
+            assert not vectors[1, 1:].any()  # padding is never treated as a word
             assert (100 < forgotten[0].sum() < 300) == training
             assert training or not forgotten.any()
-    assert batch["words"].ne(UNKNOWN).all()  # the batch itself is as it was
+    assert batch["words"].ne(UNKNOWN).all()  # the batch is not changed
 
 
-def test_no_word_is_forgotten_where_that_is_off():
+def test_word_dropout_of_0_keeps_all_words():
     encoder = build(scratch={"word_dropout": 0.0, "characters": "none"})
     with torch.no_grad():
         expected = encoder(encoder.collate(TRAINING)).vectors
@@ -129,7 +129,7 @@ EVERYTHING = {
 @pytest.mark.parametrize("kind", EVERYTHING, ids=str)
 @settings(max_examples=25)
 @given(of=odd_batches)
-def test_a_batch_changes_nothing(kind, of):
+def test_vectors_do_not_depend_on_the_batch(kind, of):
     encoder = EVERYTHING[kind]
     together = encoded(encoder, of)
     for index, sentence in enumerate(of):
@@ -144,7 +144,7 @@ def by_one_lstm(lstm: nn.LSTM, *parts: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_the_lstm_reads_each_sentence_to_its_end(layers):
+def test_lstm_reads_each_sentence_without_padding(layers):
     encoder = build(lstm={"size": 8, "layers": layers})
     assert encoder.width == 8
     of = sentences(3, 1, 7, 2)
@@ -156,14 +156,14 @@ def test_the_lstm_reads_each_sentence_to_its_end(layers):
         assert not result.vectors[index, len(sentence) :].any()
 
 
-def test_without_lstm_the_vectors_are_those_of_the_words():
+def test_vectors_without_lstm_are_those_of_the_embedder():
     encoder = build()
     assert encoder.lstm is None
     without, _ = encoder.embedder(encoder.collate(TRAINING))
     assert torch.equal(encoded(encoder, TRAINING).vectors, without)
 
 
-def test_dropout_is_before_the_lstm_and_in_training_only():
+def test_lstm_dropout_is_only_used_in_training():
     encoder = build(lstm={"size": 8, "dropout": 0.5}, scratch={"word_dropout": 0.0})
     batch = encoder.collate(TRAINING)
     with torch.no_grad():
@@ -172,7 +172,7 @@ def test_dropout_is_before_the_lstm_and_in_training_only():
         assert not torch.equal(encoder(batch).vectors, encoder(batch).vectors)
 
 
-def test_prompts_and_words_are_one_sequence_to_the_lstm():
+def test_lstm_reads_prompts_and_words_as_one_sequence():
     encoder = build(prompts=3, lstm={"size": 8})
     of = sentences(4, 1, 6)
     result = encoded(encoder, of)
@@ -194,7 +194,7 @@ def test_prompts_have_no_features():
     assert not result.prompts[..., 12:].any()
 
 
-def test_features_and_prompts_through_the_lstm():
+def test_lstm_reads_features_and_prompts():
     encoder = build(prompts=2, lstm={"size": 8}, features={"pos": 5})
     result = encoded(encoder, TRAINING)
     batch = encoder.collate(TRAINING)
@@ -208,7 +208,7 @@ def test_features_and_prompts_through_the_lstm():
         assert same(result.vectors[index, : len(sentence)], expected[2:])
 
 
-def test_every_weight_learns():
+def test_every_weight_has_a_gradient():
     every = {"characters": 4, "pos": 5}
     encoder = build(prompts=2, lstm={"size": 8, "layers": 2}, features=every).train()
     words = encoder(encoder.collate(TRAINING))
@@ -218,17 +218,17 @@ def test_every_weight_learns():
     assert list(encoder.pretrained_weights()) == []
 
 
-def test_the_mask_is_where_words_are():
+def test_mask_marks_words():
     words = encoded(build(), TRAINING)
     assert words.lengths.tolist() == [5, 4, 3]
     assert words.mask.tolist() == [[True] * 5, [True] * 4 + [False], [True] * 3 + [False] * 2]
 
 
-def test_size_is_in_words():
+def test_size_of_scratch_is_in_words():
     assert build().inputs.sizes(TRAINING[0].words) == [1] * 5
 
 
-def test_word_vectors_of_a_file(glove):
+def test_word_vectors_are_read_from_a_file(glove):
     encoder = build(features={"vectors": glove, "vectors_limit": 1})
     # the first line, and what the training data has, as it is or in lower case
     assert encoder.known["vectors"] == ["the", "ada", "London"]
@@ -239,14 +239,14 @@ def test_word_vectors_of_a_file(glove):
     assert frozen == ["features.0.embedding.weight"]
 
 
-def test_word_vectors_learn_if_set(glove):
+def test_word_vectors_can_be_trained(glove):
     encoder = build(features={"vectors": glove, "train_vectors": True})
     assert all(one.requires_grad for one in encoder.parameters())
     words_of(encoder(encoder.collate(TRAINING)).vectors, TRAINING)[0].sum().backward()
     assert encoder.features[0].embedding.weight.grad.any()
 
 
-def test_saved_and_loaded_it_gives_the_same_without_the_file_of_vectors(glove, tmp_path):
+def test_loaded_encoder_needs_no_file_of_vectors(glove, tmp_path):
     every = {"characters": 4, "pos": 3, "vectors": glove}
     encoder = build(prompts=2, lstm={"size": 8}, features=every)
     folder = tmp_path / "saved"
@@ -265,7 +265,7 @@ def test_saved_and_loaded_it_gives_the_same_without_the_file_of_vectors(glove, t
 
 
 @given(st.lists(st.lists(strategies.odd_words, max_size=4).map(Sentence), max_size=4))
-def test_the_vocabulary_is_kept_whatever_the_words(tmp_path, training):
+def test_vocabulary_of_any_words_is_saved_and_loaded(tmp_path, training):
     encoder = build(training=[*training, Sentence(["\ud800"])])  # half a surrogate pair, too
     encoder.save(tmp_path)
     loaded = Encoder.read(encoder.settings, tmp_path)()
@@ -293,7 +293,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_vocabulary_that_is_damaged_is_refused(tmp_path, damage):
+def test_refuses_a_damaged_vocabulary(tmp_path, damage):
     encoder = build()
     encoder.save(tmp_path)
     path = tmp_path / Encoder.VOCABULARY_FILE
@@ -303,14 +303,14 @@ def test_a_vocabulary_that_is_damaged_is_refused(tmp_path, damage):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"\xff\xfe"])
-def test_a_vocabulary_that_is_not_json_is_refused(tmp_path, content):
+def test_refuses_a_vocabulary_that_is_not_json(tmp_path, content):
     if content is not None:
         (tmp_path / Encoder.VOCABULARY_FILE).write_bytes(content)
     with pytest.raises(DataError, match=r"vocabulary.json: (the vocabulary of|this file|cannot be read)"):
         Encoder.read(build().settings, tmp_path)()
 
 
-def test_settings_that_make_no_sense_are_refused():
+def test_refuses_invalid_settings():
     for changes in (
         {"lstm": {"size": 5}},
         {"scratch": {"character_output": 3}},

@@ -1,4 +1,4 @@
-"""The features of a word, each against the same computed for one word alone."""
+"""The features of words, compared with those of each word alone."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def letters_of(word: str) -> list[int]:
 
 
 def by_convolution(reader: nn.Conv1d, letters: torch.Tensor) -> torch.Tensor:
-    """Three letters at a time, zeros before the first and after the last; the maximum of it all."""
+    """Convolve three letters at a time, with zeros around the word, and return the maximum."""
     nothing = torch.zeros(1, letters.shape[1])
     padded = torch.cat((nothing, letters, nothing))
     at_each = [
@@ -52,7 +52,7 @@ def by_convolution(reader: nn.Conv1d, letters: torch.Tensor) -> torch.Tensor:
 
 
 def by_lstm(reader: nn.LSTM, letters: torch.Tensor) -> torch.Tensor:
-    """What the two directions say when each has read all: the last of the one, the first of the other."""
+    """Return the states of both directions after the whole word."""
     output, _ = reader(letters[None])
     half = output.shape[2] // 2
     return torch.cat((output[0, -1, :half], output[0, 0, half:]))
@@ -69,7 +69,7 @@ READERS = {kind: Characters(kind, size=5, width=6, names=LETTERS) for kind in ("
 @pytest.mark.parametrize(("kind", "alone"), [("cnn", by_convolution), ("lstm", by_lstm)])
 @settings(max_examples=60)
 @given(sentences=batches)
-def test_characters_of_a_batch_are_those_of_each_word(kind, alone, sentences):
+def test_characters_of_a_batch_equal_those_of_single_words(kind, alone, sentences):
     feature = READERS[kind]
     with torch.inference_mode():
         vectors = feature(spelt(sentences))
@@ -91,21 +91,21 @@ def test_characters_beyond_the_longest_word_are_not_read(kind):
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_letters_that_are_unknown_are_all_alike_and_no_padding(kind):
+def test_unknown_letters_are_equal_and_differ_from_padding(kind):
     vectors = READERS[kind](spelt([Sentence(["ж", "π", "", "жπ", "a"])]))[0]
     assert torch.equal(vectors[0], vectors[1])
-    assert torch.equal(vectors[0], vectors[2])  # a word without letters has one that is unknown
+    assert torch.equal(vectors[0], vectors[2])  # a word without letters has an unknown one
     assert not torch.equal(vectors[0], vectors[3])
     assert not torch.equal(vectors[0], vectors[4])
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_a_word_is_read_once_for_the_whole_batch(kind):
+def test_repeated_words_are_read_once_per_batch(kind):
     batch = spelt([Sentence(["a", "b", "a"]), Sentence(["b"] * 9)])
     assert batch["letters"].tolist() == [letters_of("a"), letters_of("b")]
 
 
-def test_parts_of_speech():
+def test_parts_of_speech_are_embedded():
     feature = NamedEmbedding("pos", 4, ["NN", "VB"])
     of = [
         Sentence(["a", "b", "c"], pos=["VB", "NN", "XX"]),
@@ -120,7 +120,7 @@ def test_parts_of_speech():
     assert not vectors[1, 2].any()
 
 
-def test_word_vectors_as_they_are_then_in_lower_case_else_zeros():
+def test_word_vectors_fall_back_to_lower_case_and_zeros():
     feature = WordVectors(2, ["london", "London", "the", ""], trained=False)
     feature.embedding.weight.data[NAMED:] = torch.tensor([[1.0, 1], [2, 2], [3, 3], [4, 4]])
     of = [Sentence(["London", "LONDON", "The", "Toronto", ""]), Sentence(["the"])]
@@ -131,12 +131,12 @@ def test_word_vectors_as_they_are_then_in_lower_case_else_zeros():
 
 
 @pytest.mark.parametrize("trained", [True, False])
-def test_word_vectors_learn_only_if_set(trained):
+def test_word_vectors_are_trained_only_if_set(trained):
     feature = WordVectors(2, ["a"], trained=trained)
     assert feature.embedding.weight.requires_grad is trained
 
 
-def test_names_go_by_frequency_then_spelling():
+def test_names_are_sorted_by_frequency_and_spelling():
     assert sort_by_frequency("banana") == ["a", "n", "b"]
     assert sort_by_frequency("nab") == ["a", "b", "n"]
     assert sort_by_frequency("banana", min_count=2) == ["a", "n"]
@@ -144,7 +144,7 @@ def test_names_go_by_frequency_then_spelling():
 
 
 @given(st.lists(strategies.odd_words, max_size=20), st.randoms())
-def test_the_order_of_the_training_data_does_not_matter(names, random):
+def test_order_of_the_training_data_has_no_effect(names, random):
     shuffled = list(names)
     random.shuffle(shuffled)
     order = sort_by_frequency(names)
@@ -167,7 +167,7 @@ SENTENCES = [Sentence(["b", "ab"], pos=["NN", "VB"]), Sentence(["b", "c"], pos=[
         ({"name": "scratch", "scratch": {"word_size": 0}}, {"characters": ["b", "c", "a"]}),
     ],
 )
-def test_only_what_the_settings_use_is_known_by_name(changes, known):
+def test_vocabulary_has_only_what_the_settings_use(changes, known):
     assert build_vocabulary(EncoderSettings(**changes), SENTENCES) == known
 
 

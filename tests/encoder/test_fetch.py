@@ -1,4 +1,4 @@
-"""Where an encoder comes from: minilm with its hash checked, a folder, the hub; and what is refused."""
+"""The sources of an encoder: minilm with a checked hash, a folder, the hub; and refusals."""
 
 import json
 import socket
@@ -21,7 +21,7 @@ def fetch(name: str | Path) -> Pretrained:
 
 @pytest.fixture
 def no_network(monkeypatch):
-    """No host is found; returned is what was asked for, and how long somebody wanted to wait for it."""
+    """Let every lookup of a host fail; return the hosts and the requested waiting times."""
     calls: list[str | float] = []
 
     def unknown(host, *_, **__):
@@ -35,7 +35,7 @@ def no_network(monkeypatch):
 
 @pytest.fixture
 def hub_without_answer(monkeypatch):
-    """No test asks the real hub, on a machine with a network either."""
+    """Prevent requests to the real hub, even on a machine with a network."""
     monkeypatch.setattr(module, "_is_hub_offline", lambda: True)
 
 
@@ -48,7 +48,7 @@ def test_minilm_comes_from_its_package(minilm, minilm_folder):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Another package that claims to have minilm; returned is its folder of the model."""
+    """Model folder of another package that claims to have minilm."""
     monkeypatch.setattr(module, "MINILM_PACKAGE", "minilm_of_a_stranger")
     monkeypatch.syspath_prepend(tmp_path)
     folder = tmp_path / "minilm_of_a_stranger" / "model"
@@ -57,7 +57,7 @@ def package(tmp_path, monkeypatch):
     return folder
 
 
-def test_other_weights_than_those_of_minilm_are_refused(package, minilm_folder):
+def test_refuses_a_package_with_other_weights(package, minilm_folder):
     weights = bytearray((minilm_folder / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (package / "model.safetensors").write_bytes(weights)
@@ -70,41 +70,41 @@ def test_other_weights_than_those_of_minilm_are_refused(package, minilm_folder):
     assert _resolve_name("minilm") == str(package)
 
 
-def test_a_package_without_weights_is_refused(package):
+def test_refuses_a_package_without_weights(package):
     with pytest.raises(UsageError, match="reinstall"):
         fetch("minilm")
 
 
-def test_minilm_without_its_package_is_the_one_on_the_hub(monkeypatch):
+def test_minilm_without_its_package_comes_from_the_hub(monkeypatch):
     monkeypatch.setattr(module, "MINILM_PACKAGE", f"{MINILM_PACKAGE}_that_is_not_there")
     assert _resolve_name("minilm") == MINILM_HUB
 
 
-def test_other_names_stay_as_they_are():
+def test_other_names_are_not_changed():
     assert _resolve_name("bert-base-cased") == "bert-base-cased"
 
 
 @pytest.mark.parametrize("name", ["no-such/encoder", "bert-bse-cased"])
-def test_an_unknown_name_is_refused_at_once_without_a_network(no_network, caplog, capfd, name):
-    """The hub's client would ask six times and wait for 23 seconds."""
+def test_refuses_an_unknown_name_without_waiting_for_the_network(no_network, caplog, capfd, name):
+    """The client of the hub would try six times and wait for 23 seconds."""
     with pytest.raises(UsageError) as caught:
         fetch(name)
     message = str(caught.value)
     assert message.startswith(f"encoder.name: {name!r} cannot be loaded: ")
     assert "give minilm, scratch, a folder" in message
     assert "\n" not in message
-    assert len(no_network) <= 2  # ours, and one of the client's that has no second try
-    assert all(isinstance(one, str) for one in no_network)  # and nothing waited
+    assert len(no_network) <= 2  # ours, and one of the client without a second attempt
+    assert all(isinstance(one, str) for one in no_network)  # nothing waited
     assert "etry" not in caplog.text + "".join(capfd.readouterr())
 
 
 @pytest.mark.parametrize("name", ["./no/such/folder", "/no/such/folder", "a b", "x" * 300])
-def test_a_name_that_is_not_a_folder_and_cannot_be_on_the_hub(hub_without_answer, name):
+def test_refuses_a_name_that_is_neither_a_folder_nor_on_the_hub(hub_without_answer, name):
     with pytest.raises(UsageError, match=r"cannot be loaded: .*give minilm, scratch, a folder"):
         fetch(name)
 
 
-def test_a_missing_folder_is_called_that(hub_without_answer):
+def test_missing_folder_is_named_as_such(hub_without_answer):
     with pytest.raises(UsageError, match="there is no such folder, and it is not a valid name on the hub"):
         fetch("./no/such/folder")
 
@@ -127,7 +127,7 @@ def test_an_offline_hub_is_not_queried(monkeypatch, away):
     assert request["use_safetensors"] is True
 
 
-def test_an_error_without_words_is_called_by_its_name(monkeypatch, hub_without_answer):
+def test_error_without_a_message_is_reported_by_its_class(monkeypatch, hub_without_answer):
     def from_pretrained(name, **options):
         raise KeyError
 
@@ -147,18 +147,18 @@ class Session:
 
 
 @pytest.mark.parametrize("error", [None, ConnectionError(), TimeoutError()])
-def test_the_hub_is_offline_when_it_does_not_answer(monkeypatch, error):
+def test_hub_is_offline_if_it_does_not_answer(monkeypatch, error):
     monkeypatch.setattr(module, "get_session", lambda: Session(error))
     assert module._is_hub_offline() == (error is not None)
 
 
-def test_a_folder_needs_no_network(no_network, tmp_path):
+def test_loading_a_folder_needs_no_network(no_network, tmp_path):
     tiny.save_encoder("roberta", tmp_path)
     assert fetch(tmp_path).width == 16
     assert no_network == []
 
 
-def test_whatever_the_file_holds_is_read_as_32_bits(tmp_path):
+def test_weights_are_read_as_float32(tmp_path):
     transformer = tiny.save_encoder("distilbert", tmp_path)
     transformer.to(torch.bfloat16).save_pretrained(tmp_path)
     assert {one.dtype for one in fetch(tmp_path).parameters()} == {torch.float32}
@@ -177,7 +177,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_folder_that_is_damaged_is_refused(hub_without_answer, tmp_path, damage):
+def test_refuses_a_damaged_folder(hub_without_answer, tmp_path, damage):
     tiny.save_encoder("roberta", tmp_path)
     DAMAGE[damage](tmp_path)
     with pytest.raises(UsageError, match=r"^encoder.name: ") as caught:
@@ -186,7 +186,7 @@ def test_a_folder_that_is_damaged_is_refused(hub_without_answer, tmp_path, damag
     assert "\n" not in str(caught.value)
 
 
-def test_pickled_weights_are_refused(hub_without_answer, tmp_path):
+def test_refuses_pickled_weights(hub_without_answer, tmp_path):
     transformer = tiny.save_encoder("roberta", tmp_path)
     (tmp_path / "model.safetensors").unlink()
     torch.save(transformer.state_dict(), tmp_path / "pytorch_model.bin")
@@ -194,7 +194,7 @@ def test_pickled_weights_are_refused(hub_without_answer, tmp_path):
         fetch(tmp_path)
 
 
-def test_a_program_in_the_folder_is_not_run(hub_without_answer, tmp_path):
+def test_code_in_the_folder_is_not_run(hub_without_answer, tmp_path):
     tiny.save_encoder("roberta", tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     config |= {"model_type": "oracle", "auto_map": {"AutoConfig": "own.Own", "AutoModel": "own.Own"}}
@@ -205,7 +205,7 @@ def test_a_program_in_the_folder_is_not_run(hub_without_answer, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_tokenizer_without_its_fast_form_is_refused():
+def test_refuses_a_tokenizer_without_a_fast_form():
     with pytest.raises(
         UsageError, match=r"'some/encoder' is written in Python; use an encoder with a tokenizer.json"
     ):

@@ -28,7 +28,7 @@ def folder(tmp_path_factory) -> str:
     return str(models.save_bert(tmp_path_factory.mktemp("bert")))
 
 
-def test_arrays_have_the_axes_that_they_are_said_to_have(folder) -> None:
+def test_arrays_have_their_declared_axes(folder) -> None:
     features = {"pos": 2, "characters": 2}
     for tree in (models.SCRATCH, {"name": folder, "lstm": {"size": 0}}):
         encoder = Encoder.build(EncoderSettings(**tree, features=features), models.NESTED)
@@ -43,7 +43,7 @@ def test_arrays_have_the_axes_that_they_are_said_to_have(folder) -> None:
 
 
 @pytest.mark.parametrize("first_only", [False, True])
-def test_pieces_know_their_words(first_only: bool, folder) -> None:
+def test_subwords_are_assigned_to_their_words(first_only: bool, folder) -> None:
     encoder = Encoder.build(EncoderSettings(name=folder, lstm={"size": 0}), [])
     subwords, room = encoder.embedder.subwords, encoder.embedder.room
     words = ["Lovelace", "x" * 300, "\x00", "", "Zürich"]
@@ -63,7 +63,7 @@ def test_pieces_know_their_words(first_only: bool, folder) -> None:
 
 
 @given(st.lists(st.lists(strategies.odd_words, min_size=1, max_size=6), min_size=1, max_size=4))
-def test_letters_of_any_words(batch: list[list[str]]) -> None:
+def test_letters_of_any_words_are_numbered(batch: list[list[str]]) -> None:
     sentences = [Sentence(words) for words in batch]
     known = number_names(["a", "b", "é"])
     arrays = number_letters(sentences, known)
@@ -76,17 +76,17 @@ def test_letters_of_any_words(batch: list[list[str]]) -> None:
             assert (arrays["letters"][at, count:] == PAD).all()
 
 
-def test_a_long_word_is_known_by_its_beginning() -> None:
+def test_long_words_are_limited_to_64_letters() -> None:
     arrays = number_letters([Sentence(["a" * 1000, "a" * 64, "a" * 63])], number_names(["a"]))
     assert arrays["letters_of"].tolist() == [[0, 0, 1]]
     assert arrays["letter_counts"].tolist() == [64, 63]
 
 
-def test_rows_are_filled_up() -> None:
+def test_rows_are_padded() -> None:
     assert pad_rows([[1], [2, 3, 4], []], -1).tolist() == [[1, -1, -1], [2, 3, 4], [-1, -1, -1]]
 
 
-def test_sizes_are_pieces_or_words(folder) -> None:
+def test_sizes_are_in_subwords_or_words(folder) -> None:
     scratch = Encoder.build(EncoderSettings(**models.SCRATCH), models.NESTED).inputs
     words = ["Lovelace", "x" * 300, "", "\u200b"]
     assert scratch.sizes(words) == [1] * 4

@@ -1,4 +1,4 @@
-"""minilm as encoder, against `transformers` used in the plainest way: one sentence, one word at a time."""
+"""minilm as encoder, compared with a simple use of `transformers`: one sentence and word at a time."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ MIXED = [
     Sentence(["5-lipoxygenase", "and", "NF-kappa", "B"]),
     Sentence(["北京", "São", "Paulo", "😀", "naïve"]),
     Sentence(["London"]),
-    Sentence(["met", "\u200b", "", "London"]),  # two words of which the tokenizer makes nothing
+    Sentence(["met", "\u200b", "", "London"]),  # two words without sub-words
     Sentence(cycled(60)),
     Sentence(cycled(130)),
 ]
@@ -33,7 +33,7 @@ def settings(**changes) -> EncoderSettings:
 
 
 def with_settings(minilm: Pretrained, prompts: int = 0, **changes) -> Pretrained:
-    """The same weights with other settings, without loading them again."""
+    """Return an encoder with the same weights and other settings."""
     return Pretrained(settings(**changes), minilm.transformer, minilm.subwords, prompts).eval()
 
 
@@ -52,7 +52,7 @@ def encoded(embedder: Pretrained, of: list[Sentence], prompts=None):
 
 @torch.inference_mode()
 def slowly(bert, tokenizer, words, pooling="mean", layers=1, prompts=None):
-    """Word vectors, and those of the prompts, as the documentation of `transformers` would have it."""
+    """Return vectors of words and prompts, computed as the documentation of `transformers` suggests."""
     known = [word if tokenizer.tokenize(word) else tokenizer.unk_token for word in words]
     encoding = tokenizer(known, is_split_into_words=True, return_tensors="pt")
     inputs = bert.get_input_embeddings()(encoding["input_ids"])
@@ -71,15 +71,15 @@ def slowly(bert, tokenizer, words, pooling="mean", layers=1, prompts=None):
 
 @pytest.mark.parametrize("layers", [1, 4])
 @pytest.mark.parametrize("pooling", POOLING)
-def test_word_vectors_equal_the_slow_way(minilm, bert, bert_tokenizer, pooling, layers):
+def test_word_vectors_equal_those_of_transformers(minilm, bert, bert_tokenizer, pooling, layers):
     batch, none = encoded(with_settings(minilm, pooling=pooling, layers=layers), MIXED)
     assert none is None
     for vectors, sentence in zip(batch, MIXED, strict=True):
         assert same(vectors, slowly(bert, bert_tokenizer, sentence.words, pooling, layers)[0])
 
 
-def test_a_batch_changes_nothing(minilm):
-    """Whatever else is in the batch: short and long, of one word."""
+def test_vectors_do_not_depend_on_the_batch(minilm):
+    """The other sentences of the batch have one word, or are short or long."""
     of = [*MIXED, *sentences(1, 2, 17, 40), Sentence(cycled(300))]
     alone = [encoded(minilm, [sentence])[0][0] for sentence in of]
     for size in (2, 3, 5, len(of)):
@@ -90,8 +90,8 @@ def test_a_batch_changes_nothing(minilm):
 
 
 @pytest.mark.parametrize(("length", "window"), [(600, None), (70, 24), (70, 25), (15, 16)])
-def test_a_long_sentence_is_seen_through_windows(minilm, bert, bert_tokenizer, length, window):
-    """Each word belongs to the window that shows the most around it, and has its vector from there."""
+def test_long_sentences_are_split_into_windows(minilm, bert, bert_tokenizer, length, window):
+    """Each word belongs to the window that has the most context around it."""
     embedder = with_settings(minilm, window=window)
     assert embedder.room == (window or 512) - 2
     words = cycled(length)
@@ -117,7 +117,7 @@ def test_a_long_sentence_is_seen_through_windows(minilm, bert, bert_tokenizer, l
             assert own >= max(around) - max(sizes)  # the border is between words
 
 
-def test_a_sentence_that_just_fits_is_one_part(minilm):
+def test_sentence_that_just_fits_is_one_window(minilm):
     inputs = inputs_of(minilm)
     for words, parts in ((["a"] * 510, 1), (["a"] * 511, 5)):
         assert len(inputs.split(Sentence(words))) == parts
@@ -125,7 +125,7 @@ def test_a_sentence_that_just_fits_is_one_part(minilm):
     assert len(encoded(minilm, [Sentence(["a"] * 510)])[0][0]) == 510
 
 
-def test_a_word_longer_than_the_window_is_cut_to_it(minilm):
+def test_word_longer_than_the_window_is_truncated(minilm):
     embedder = with_settings(minilm, window=16)
     inputs = inputs_of(embedder)
     for part in inputs.split(Sentence(["met", "x," * 40, "1." * 40, "London"])):
@@ -134,20 +134,20 @@ def test_a_word_longer_than_the_window_is_cut_to_it(minilm):
     assert inputs([Sentence(["x," * 40])])["piece_counts"].tolist() == [16]
 
 
-def test_five_thousand_words(minilm):
+def test_splits_5000_words_into_windows(minilm):
     inputs = inputs_of(minilm)
     parts = inputs.split(Sentence(cycled(5000)))
     assert max(inputs([part.sentence for part in parts])["piece_counts"]) <= 512
     assert [word for part in parts for word in range(part.own_start, part.own_end)] == list(range(5000))
 
 
-def test_size_is_in_pieces(minilm, bert_tokenizer):
+def test_size_is_in_subwords(minilm, bert_tokenizer):
     for sentence in MIXED[:4]:
         size = sum(inputs_of(minilm).sizes(sentence.words))
         assert size == len(bert_tokenizer.tokenize(" ".join(sentence.words)))
 
 
-def test_prompts_stand_before_the_sentence(minilm, bert, bert_tokenizer):
+def test_prompts_are_read_before_the_sentence(minilm, bert, bert_tokenizer):
     prompts = torch.randn(3, 384) / 10
     embedder = with_settings(minilm, prompts=3)
     assert embedder.room == 507
@@ -161,7 +161,7 @@ def test_prompts_stand_before_the_sentence(minilm, bert, bert_tokenizer):
         assert not same(batch[index], without[index], atol=1e-3)
 
 
-def test_no_word_is_lost_to_the_prompts(minilm):
+def test_prompts_reduce_the_room_for_words(minilm):
     embedder = with_settings(minilm, prompts=20)
     of = [Sentence(["a"] * 490), Sentence(["b"])]
     assert inputs_of(embedder)(of)["piece_counts"].tolist() == [512 - 20, 3]
@@ -171,7 +171,7 @@ def test_no_word_is_lost_to_the_prompts(minilm):
     assert all(vectors.any(dim=1).all() for vectors in batch)
 
 
-def test_prompts_start_as_the_embeddings_of_their_names_or_at_random(minilm_folder, bert, bert_tokenizer):
+def test_prompts_are_initialised_with_names_or_at_random(minilm_folder, bert, bert_tokenizer):
     names = ["cell line", "5-lipoxygenase", ""]
     encoder = Encoder.build(settings(), [], prompts=4, prompt_names=names)
     table = bert.get_input_embeddings().weight
@@ -183,7 +183,7 @@ def test_prompts_start_as_the_embeddings_of_their_names_or_at_random(minilm_fold
     assert encoder.prompts.requires_grad
 
 
-def test_gradient_reaches_the_prompts_and_the_transformer(minilm_folder):
+def test_prompts_and_transformer_have_gradients(minilm_folder):
     encoder = Encoder.build(settings(window=64), [], prompts=4)
     words = encoder(encoder.collate(sentences(30, 2)))
     words.vectors[0, -1].sum().backward()
@@ -192,7 +192,7 @@ def test_gradient_reaches_the_prompts_and_the_transformer(minilm_folder):
     assert missing == []
 
 
-def test_context_is_seen_but_not_returned(minilm, bert, bert_tokenizer):
+def test_context_changes_vectors_but_has_none(minilm, bert, bert_tokenizer):
     left, words, right = ["She", "was", "born", "in"], ["Toronto", "'s"], ["suburbs", ",", "long", "ago"]
     of = [Sentence(words, left=left, right=right), Sentence(words), Sentence(words, right=right)]
     batch, _ = encoded(with_settings(minilm, context=1), of)
@@ -204,14 +204,14 @@ def test_context_is_seen_but_not_returned(minilm, bert, bert_tokenizer):
     assert not same(batch[0], batch[2], atol=1e-3)
 
 
-def test_context_is_not_read_unless_requested(minilm):
+def test_context_is_ignored_by_default(minilm):
     of = [Sentence(["Toronto"], left=["in"], right=["suburbs"]), Sentence(["Toronto"])]
     (one, other), _ = encoded(minilm, of)
     assert same(one, other)
 
 
 @pytest.mark.parametrize("length", [1, 13, 14])
-def test_context_takes_only_what_the_sentence_leaves(minilm, bert, bert_tokenizer, length):
+def test_context_uses_only_the_remaining_room(minilm, bert, bert_tokenizer, length):
     embedder = with_settings(minilm, context=2, window=16)
     sentence = Sentence(["a"] * length, left=["b"] * 1000 + ["c"], right=["d"] + ["e"] * 1000)
     assert inputs_of(embedder)([sentence])["piece_counts"].max() <= 16
@@ -229,11 +229,11 @@ def with_gradient(encoder: Encoder) -> set[str]:
 
 
 @pytest.mark.parametrize(("layers", "embeddings"), [(0, False), (2, False), (0, True), (6, True), (3, True)])
-def test_what_is_frozen_gets_no_gradient_and_the_rest_does(layers, embeddings):
+def test_only_frozen_weights_have_no_gradient(layers, embeddings):
     encoder = Encoder.build(
         settings(frozen_layers=layers, freeze_embeddings=embeddings, lstm={"size": 4}), []
     )
-    # a gradient exists where nothing is frozen; that of a key's bias is zero in theory
+    # all other weights have a gradient; that of the bias of a key is zero in theory
     everything = {name for name, _ in encoder.named_parameters() if "key.bias" not in name}
     frozen = tuple(f"embedder.transformer.encoder.layer.{layer}." for layer in range(layers))
     if embeddings:
@@ -244,14 +244,14 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_does(layers, embeddings):
     assert not any(name.startswith(frozen) for name in names)
 
 
-def test_only_the_transformer_learns_at_the_lower_rate():
+def test_pretrained_weights_are_those_of_the_transformer():
     encoder = Encoder.build(settings(lstm={"size": 4}, features={"pos": 3}), sentences(2), prompts=2)
     lower = {id(one) for one in encoder.pretrained_weights()}
     for name, one in encoder.named_parameters():
         assert (id(one) in lower) == name.startswith("embedder.transformer.")
 
 
-def test_what_no_word_needs_is_dropped(minilm):
+def test_pooler_is_removed(minilm):
     assert not any("pooler" in name for name, _ in minilm.named_parameters())
 
 
@@ -263,12 +263,12 @@ def test_what_no_word_needs_is_dropped(minilm):
         ({"frozen_layers": 7}, "encoder.frozen_layers is 7, but there are 6 layers"),
     ],
 )
-def test_settings_that_the_encoder_cannot_meet_are_refused(minilm, changes, message):
+def test_refuses_settings_beyond_the_encoder(minilm, changes, message):
     with pytest.raises(UsageError, match=message):
         with_settings(minilm, **changes)
 
 
-def test_prompts_that_leave_no_room_are_refused(minilm):
+def test_refuses_prompts_that_leave_no_room(minilm):
     assert with_settings(minilm, prompts=13, window=16).room == 1
     with pytest.raises(
         UsageError, match="reads 16 sub-words at once, but special tokens and prompts take 16"
@@ -278,7 +278,7 @@ def test_prompts_that_leave_no_room_are_refused(minilm):
         with_settings(minilm, prompts=510)
 
 
-def test_saved_and_loaded_it_gives_the_same(tmp_path):
+def test_loaded_encoder_gives_the_same_vectors(tmp_path):
     changes = {"window": 256, "layers": 2, "lstm": {"size": 8}, "features": {"characters": 6, "pos": 3}}
     encoder = Encoder.build(settings(**changes), MIXED, prompts=2).eval()
     encoder.save(tmp_path)
@@ -311,7 +311,7 @@ def test_saved_and_loaded_it_gives_the_same(tmp_path):
         '{"model_type": "bert", "hidden_size": 7, "num_attention_heads": 2}',
     ],
 )
-def test_a_saved_encoder_that_is_damaged_is_refused(minilm, tmp_path, config):
+def test_refuses_a_damaged_saved_encoder(minilm, tmp_path, config):
     minilm.save(tmp_path)
     (tmp_path / Pretrained.CONFIG_FILE).write_text(config)
     with pytest.raises(

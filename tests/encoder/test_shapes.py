@@ -1,4 +1,4 @@
-"""The shape of a word, which tells case to an encoder that does not see it."""
+"""The shape of a word, which adds case to an encoder that ignores it."""
 
 from pathlib import Path
 
@@ -35,12 +35,12 @@ SENTENCES = [Sentence(["Paris", "and", "London", "are", "big"] * 3, [Entity(0, 1
         ("NF-kappaB/p65-x", "XX-xxX/x"),
     ],
 )
-def test_shapes_by_hand(word: str, shape: str) -> None:
+def test_shapes_equal_those_by_hand(word: str, shape: str) -> None:
     assert get_shape(word) == shape
 
 
 @given(st.text(max_size=200))
-def test_a_shape_is_short_and_does_not_change_with_the_letters(word: str) -> None:
+def test_shape_is_short_and_independent_of_the_letters(word: str) -> None:
     shape = get_shape(word)
     assert len(shape) <= 8
     assert all(shape[at : at + 3] != 3 * shape[at] for at in range(len(shape)))
@@ -48,21 +48,21 @@ def test_a_shape_is_short_and_does_not_change_with_the_letters(word: str) -> Non
     assert get_shape(ascii_only) == shape
 
 
-def test_numbers_of_shapes() -> None:
+def test_shapes_are_numbered() -> None:
     sentences = [Sentence(["Ada", "met", "IBM"]), Sentence(["U.S."])]
     numbers = number_shapes(sentences, number_names(["xx", "Xxx"]))["shapes"]
     assert numbers.tolist() == [[NAMED + 1, NAMED, UNKNOWN], [UNKNOWN, 0, 0]]
 
 
 def lowercasing(folder: Path) -> EncoderSettings:
-    """An encoder whose tokenizer makes all letters lower-case."""
+    """Save an encoder whose tokenizer lowercases and return its settings."""
     tokenizer = wordpiece()
     tokenizer.normalizer = normalizers.Lowercase()
     save_encoder("distilbert", folder, tokenizer)
     return EncoderSettings(name=str(folder), lstm={"size": 8})
 
 
-def test_shapes_are_on_where_the_tokenizer_ignores_case(tmp_path: Path) -> None:
+def test_shapes_are_on_if_the_tokenizer_ignores_case(tmp_path: Path) -> None:
     encoder = Encoder.build(lowercasing(tmp_path), SENTENCES)
     assert encoder.settings.features.shape == SHAPE_SIZE
     assert encoder.known["shapes"] == ["xx", "Xxx"]
@@ -86,13 +86,13 @@ def test_without_shapes_case_is_lost(tmp_path: Path) -> None:
     assert torch.equal(upper, lower)
 
 
-def test_shapes_are_off_where_case_is_seen(tmp_path: Path) -> None:
+def test_shapes_are_off_if_the_tokenizer_keeps_case(tmp_path: Path) -> None:
     save_encoder("distilbert", tmp_path)  # by bytes
     for name in (str(tmp_path), "scratch"):
         assert Encoder.build(EncoderSettings(name=name), SENTENCES).settings.features.shape == 0
 
 
-def test_a_width_that_was_chosen_is_kept() -> None:
+def test_explicit_width_of_shapes_is_kept() -> None:
     settings = EncoderSettings(name="scratch", features={"shape": 6}, lstm={"size": 0})
     encoder = Encoder.build(settings, SENTENCES)
     assert encoder.settings.features.shape == 6

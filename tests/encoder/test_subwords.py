@@ -1,4 +1,4 @@
-"""Words to sub-words: as `transformers` cuts them, one word at a time, and no word ever vanishes."""
+"""Words to sub-words: like `transformers`, but word by word, and no word is without a sub-word."""
 
 import json
 from itertools import chain
@@ -47,7 +47,7 @@ def ours() -> Subwords:
 
 
 def by_transformers(tokenizer, words: list[str]) -> list[tuple[int, ...]]:
-    """All words at once, in the way that `transformers` documents for words."""
+    """Tokenize all words at once, in the documented way of `transformers`."""
     encoding = tokenizer(words, is_split_into_words=True, add_special_tokens=False)
     pieces: list[list[int]] = [[] for _ in words]
     for word, piece in zip(encoding.word_ids(), encoding["input_ids"], strict=True):
@@ -56,29 +56,29 @@ def by_transformers(tokenizer, words: list[str]) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("words", SENTENCES)
-def test_minilm_as_transformers_cuts_it(ours, theirs, words):
+def test_minilm_subwords_equal_those_of_transformers(ours, theirs, words):
     assert ours(words) == by_transformers(theirs, words)
 
 
 @given(words=st.lists(strategies.odd_words, max_size=8))
 @example(words=[])
 @example(words=VANISHING)
-def test_odd_words_as_transformers_cuts_them(ours, theirs, words):
+def test_subwords_of_odd_words_equal_those_of_transformers(ours, theirs, words):
     assert ours(words) == by_transformers(theirs, words)
 
 
 @pytest.mark.parametrize("word", VANISHING)
-def test_a_word_that_vanishes_is_unknown_and_shifts_no_neighbour(ours, word):
+def test_word_without_subwords_is_unknown_and_keeps_its_place(ours, word):
     assert ours(["met", word, "London"]) == [*ours(["met"]), (UNKNOWN,), *ours(["London"])]
 
 
-def test_half_a_surrogate_pair_is_cut_as_a_question_mark(ours):
+def test_lone_surrogate_is_read_as_a_question_mark(ours):
     assert ours(["London", "\ud800", "a\udfffb"]) == ours(["London", "?", "a?b"])
 
 
 @pytest.mark.parametrize("add_prefix_space", [False, True])
-def test_bytes_know_a_word_with_its_space(add_prefix_space):
-    """Against the tokenizer on the text as a whole, where every word has a space before it."""
+def test_byte_level_subwords_include_the_space(add_prefix_space):
+    """They equal those of the whole text, in which every word follows a space."""
     tokenizer = tiny.byte_level(add_prefix_space=add_prefix_space)
     subwords = read(tokenizer)
     plain = tiny.byte_level(add_prefix_space=False)
@@ -111,8 +111,8 @@ READERS = {kind: read(tokenizer) for kind, tokenizer in KINDS.items()}
 )
 @example(words=tiny.WORDS)
 @example(words=["London"])
-def test_word_by_word_is_the_same_as_the_whole_text(kind, words):
-    """What stands before a word decides nothing, once the space before it is there."""
+def test_words_have_the_same_subwords_as_in_the_whole_text(kind, words):
+    """Only the space before a word matters, not the words before it."""
     text = "z " + " ".join(words)  # so that no word is the first one, which may have no space
     whole = KINDS[kind].encode(text, add_special_tokens=False).ids
     (first,) = READERS[kind](["z"])
@@ -124,14 +124,14 @@ def test_word_by_word_is_the_same_as_the_whole_text(kind, words):
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=50)
 @given(words=st.lists(strategies.odd_words, min_size=1, max_size=6))
-def test_every_word_has_pieces_and_its_neighbours_do_not_matter(kind, words):
+def test_every_word_has_subwords_independent_of_its_neighbours(kind, words):
     pieces = READERS[kind](words)
     assert all(1 <= len(of_word) <= LONGEST for of_word in pieces)
     assert pieces == [read(KINDS[kind])([word])[0] for word in words]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_long_word_is_its_first_pieces(kind):
+def test_long_words_are_limited_to_their_first_subwords(kind):
     for word in ("Toronto" * 100, "1," * 300, "ж" * 500):
         (pieces,) = READERS[kind]([word])
         space = " " if READERS[kind]._prefix else ""
@@ -139,14 +139,14 @@ def test_a_long_word_is_its_first_pieces(kind):
         assert list(pieces) == whole[:LONGEST]
 
 
-def test_a_long_word_of_minilm(ours, theirs):
+def test_long_words_of_minilm_equal_those_of_transformers(ours, theirs):
     words = ["x," * 100, "a" * 101, "北" * 200]
     assert ours(["met", *words, "London"]) == by_transformers(theirs, ["met", *words, "London"])
     assert [len(pieces) for pieces in ours(words)] == [LONGEST, 1, LONGEST]
 
 
 class Counting:
-    """A tokenizer that counts what it is given to read."""
+    """Tokenizer that counts its texts and characters."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -160,7 +160,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("unit", ["a", "x,", "北", "\u200b"])
-def test_of_a_megabyte_only_the_beginning_is_read_and_remembered(unit):
+def test_only_the_beginning_of_a_huge_word_is_read_and_cached(unit):
     subwords = read(tiny.byte_level(add_prefix_space=False))
     subwords.tokenizer = counting = Counting(subwords.tokenizer)
     word = unit * 1_000_000
@@ -172,7 +172,7 @@ def test_of_a_megabyte_only_the_beginning_is_read_and_remembered(unit):
     assert sum(map(len, subwords._cache)) < 2_000
 
 
-def test_a_word_is_cut_once():
+def test_repeated_words_are_tokenized_once():
     subwords = read(tiny.wordpiece())
     subwords.tokenizer = counting = Counting(subwords.tokenizer)
     for _ in range(3):
@@ -180,7 +180,7 @@ def test_a_word_is_cut_once():
     assert counting.texts == 2
 
 
-def test_forgetting_words_changes_nothing(monkeypatch):
+def test_clearing_the_cache_has_no_effect(monkeypatch):
     monkeypatch.setattr(module, "_CACHED_WORDS", 5)
     subwords, remembering = read(tiny.wordpiece()), READERS["wordpiece"]
     for start in range(30):
@@ -189,8 +189,8 @@ def test_forgetting_words_changes_nothing(monkeypatch):
         assert len(subwords._cache) <= 5 + 7
 
 
-def test_forgetting_words_in_the_middle_of_the_work_of_another_thread(monkeypatch):
-    """Which is the same as cutting other words while the tokenizer is at work."""
+def test_clearing_the_cache_during_another_call_has_no_effect(monkeypatch):
+    """Another thread is simulated by a call while the tokenizer is at work."""
     monkeypatch.setattr(module, "_CACHED_WORDS", 0)
     subwords = read(tiny.wordpiece())
     expected = subwords(["met", "London"])
@@ -207,7 +207,7 @@ def test_forgetting_words_in_the_middle_of_the_work_of_another_thread(monkeypatc
     assert subwords(["met", "London"]) == expected
 
 
-def test_truncation_and_padding_of_the_file_do_not_count():
+def test_ignores_truncation_and_padding_of_the_file():
     tokenizer = tiny.wordpiece()
     expected = read(tiny.wordpiece())(["Lovelace's", "a"])
     tokenizer.enable_truncation(2)
@@ -216,7 +216,7 @@ def test_truncation_and_padding_of_the_file_do_not_count():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_saved_and_loaded_it_cuts_the_same(kind, tmp_path):
+def test_loaded_subwords_are_the_same(kind, tmp_path):
     READERS[kind].save(tmp_path)
     loaded = Subwords.load(tmp_path)
     words = [*tiny.WORDS, *VANISHING, "Zürich", "北京", "😀"]
@@ -245,7 +245,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("damage", BROKEN)
-def test_a_broken_folder_is_refused_by_name(damage, tmp_path):
+def test_names_a_damaged_folder(damage, tmp_path):
     READERS["wordpiece"].save(tmp_path)
     BROKEN[damage](tmp_path)
     with pytest.raises(DataError, match=r"cannot be read|: this file ") as caught:

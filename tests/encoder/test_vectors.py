@@ -1,4 +1,4 @@
-"""Word vectors from a text file: GloVe's and word2vec's, with all their oddities, and in little memory."""
+"""Word vectors from text files of GloVe and word2vec, with all their oddities, and in little memory."""
 
 import gzip
 import tracemalloc
@@ -28,7 +28,7 @@ def read(path, text=None, limit=1000, needed=()):
     return words, vectors.tolist()
 
 
-def test_glove_with_spaces_in_words(path):
+def test_reads_glove_with_spaces_in_words(path):
     words, vectors = read(path, GLOVE)
     assert words == ["the", ".", "the dog", "北京"]
     assert np.allclose(vectors, [[0.5, -1, 0.2], [1, 2, 3], [4, 5, 6], [7, 8, 9]])
@@ -37,17 +37,17 @@ def test_glove_with_spaces_in_words(path):
 @pytest.mark.parametrize("end", ["\n", " \n", "\r\n", " \r\n"])
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize("header", ["", "4 3"])
-def test_ends_of_lines_and_a_header_do_not_matter(path, end, last, header):
+def test_line_ends_and_a_header_have_no_effect(path, end, last, header):
     lines = ([header] if header else []) + GLOVE.splitlines()
     text = end.join(lines) + (end if last else "")
     assert read(path, text) == read(path, GLOVE)
 
 
-def test_with_a_header_the_first_word_may_have_spaces(path):
+def test_first_word_after_a_header_may_have_spaces(path):
     assert read(path, "1 2\nNew York 1 2\n") == (["New York"], [[1, 2]])
 
 
-def test_a_first_word_that_is_a_number_is_not_a_header(path):
+def test_first_word_that_is_a_number_is_not_a_header(path):
     assert read(path, "1 2 3\n4 5 6\n") == (["1", "4"], [[2, 3], [5, 6]])
 
 
@@ -56,11 +56,11 @@ def test_only_a_line_feed_ends_a_line(path):
     assert words == ["a\x85b", "c\u2028d", "\x0c", "\xa0"]
 
 
-def test_the_first_vector_of_a_word_counts(path):
+def test_first_vector_of_a_repeated_word_is_used(path):
     assert read(path, "a 1\nb 2\na 3\n") == (["a", "b"], [[1], [2]])
 
 
-def test_the_first_lines_and_what_is_wanted(path):
+def test_reads_the_first_lines_and_needed_words(path):
     text = "".join(f"w{number} {number} 0\n" for number in range(20))
     assert read(path, text, limit=2)[0] == ["w0", "w1"]
     assert read(path, text, limit=2, needed={"w1", "w7", "w19", "x"})[0] == ["w0", "w1", "w7", "w19"]
@@ -78,7 +78,7 @@ def test_the_first_lines_and_what_is_wanted(path):
         max_size=6,
     ).filter(lambda rows: " " not in next(iter(rows)))
 )
-def test_what_is_written_is_read(tmp_path, rows):
+def test_reads_written_vectors(tmp_path, rows):
     path = tmp_path / "vectors.txt"
     lines = [" ".join([word, *map(repr, values)]) + "\n" for word, values in rows.items()]
     words, vectors = read(path, "".join(lines))
@@ -106,13 +106,13 @@ def test_what_is_written_is_read(tmp_path, rows):
         ("New York 1 2\nb 1 2\n", 1, "does not consist of numbers"),
     ],
 )
-def test_a_line_that_is_wrong_is_named(path, text, line, message):
+def test_names_an_invalid_line(path, text, line, message):
     with pytest.raises(DataError, match=message) as caught:
         read(path, text)
     assert caught.value.place == f"{path}:{line}"
 
 
-def test_a_line_that_is_not_kept_may_have_other_values_than_numbers(path):
+def test_ignores_invalid_values_of_skipped_lines(path):
     assert read(path, "a 1 2\nb 1 x\n", limit=1)[0] == ["a"]
 
 
@@ -125,20 +125,20 @@ def test_a_line_that_is_not_kept_may_have_other_values_than_numbers(path):
         (gzip.compress(b"a 1 2\n" * 50, mtime=0), "text file in UTF-8"),
     ],
 )
-def test_a_file_without_vectors_is_refused(path, text, message):
+def test_refuses_a_file_without_vectors(path, text, message):
     with pytest.raises(DataError, match=message) as caught:
         read(path, text)
     assert caught.value.source == str(path)
 
 
-def test_a_missing_file_is_refused(path, tmp_path):
+def test_refuses_a_missing_file(path, tmp_path):
     with pytest.raises(DataError, match=r"vectors.txt: word vectors cannot be read: No such file"):
         read(path)
     with pytest.raises(DataError, match="word vectors cannot be read"):
         read(tmp_path)
 
 
-def test_a_large_file_takes_only_what_is_kept(path):
+def test_large_file_needs_memory_only_for_kept_vectors(path):
     line = " ".join(["0.123456789"] * 50)
     path.write_text("".join(f"w{number} {line}\n" for number in range(6000)))
     assert path.stat().st_size > 3_000_000

@@ -1,4 +1,4 @@
-"""What the encoder sees at once: every word, as much around it as can be, and never more than fits."""
+"""Windows: they cover every word with as much context as possible, and fit the encoder."""
 
 import time
 from itertools import pairwise
@@ -19,7 +19,7 @@ def sizes_and_room(draw, smallest_room=1):
 
 
 def context_around(sizes, window, word):
-    """Pieces on the poorer side of a word; -1 where the window does not show it."""
+    """Return the sub-words on the shorter side of a word; -1 if it is not in the window."""
     start, end = window
     return min(sum(sizes[start:word]), sum(sizes[word + 1 : end])) if start <= word < end else -1
 
@@ -28,7 +28,7 @@ def context_around(sizes, window, word):
 @example(([5] * 9, 5))  # every word fills the room
 @example(([1, 5, 1, 5, 5, 1], 5))
 @example(([], 5))
-def test_each_word_is_taken_once_in_order_from_a_window_that_shows_it(case):
+def test_each_word_is_owned_by_one_window_that_contains_it(case):
     sizes, room = case
     indices = []
     for start, end, first, stop in split_windows(sizes, room, room):
@@ -41,8 +41,8 @@ def test_each_word_is_taken_once_in_order_from_a_window_that_shows_it(case):
 @given(sizes_and_room())
 @example(([1] * 30, 10))
 @example(([1] * 11, 10))
-@example(([16, 25, 18, 8, 3, 24, 2, 3, 5], 30))  # a window beside long words that has nothing to give
-def test_no_other_window_shows_more_around_a_word(case):
+@example(([16, 25, 18, 8, 3, 24, 2, 3, 5], 30))  # a window beside long words that owns no word
+def test_each_word_is_in_the_window_with_the_most_context(case):
     sizes, room = case
     windows = list(split_windows(sizes, room, room))
     for start, end, first, stop in windows:
@@ -52,8 +52,8 @@ def test_no_other_window_shows_more_around_a_word(case):
 
 
 @given(st.integers(2, 300), st.integers(8, 60))
-def test_small_words_have_a_quarter_of_the_room_around_them(length, room):
-    """Or all that there is, near the ends of the sentence."""
+def test_small_words_have_a_quarter_of_the_room_as_context(length, room):
+    """Near the ends of the sentence, they have all words up to the end."""
     sizes = [1] * length
     for start, end, first, stop in split_windows(sizes, room, room):
         for word in range(first, stop):
@@ -62,14 +62,14 @@ def test_small_words_have_a_quarter_of_the_room_around_them(length, room):
             assert end - word - 1 >= min(quarter, length - word - 1)
 
 
-def test_time_is_linear_in_the_words():
+def test_splits_a_million_words_within_10_seconds():
     start = time.perf_counter()
     assert len(list(split_windows([1] * 1_000_000, 100, 50))) > 10_000
-    assert time.perf_counter() - start < 10  # 20 seconds and more where each window looks at all words
+    assert time.perf_counter() - start < 10  # 20 seconds and more if each window looks at all words
 
 
 @given(sizes_and_room())
-def test_windows_move_on_by_about_half(case):
+def test_windows_overlap_by_about_half(case):
     sizes, room = case
     windows = list(split_windows(sizes, room, room))
     for (start, end, *_), (next_start, next_end, *_) in pairwise(windows):
@@ -80,7 +80,7 @@ def test_windows_move_on_by_about_half(case):
         assert windows == [(0, len(sizes), 0, len(sizes))]
 
 
-def test_hand_worked():
+def test_windows_equal_those_by_hand():
     assert list(split_windows([1] * 10, 6, 3)) == [(0, 6, 0, 4), (3, 9, 4, 7), (6, 10, 7, 10)]
 
 
@@ -93,7 +93,7 @@ def flat(words):
 
 
 @given(pieces, pieces, st.integers(0, 40))
-def test_context_is_of_whole_words_nearest_first_and_as_much_as_fits(left, right, room):
+def test_context_has_as_many_near_whole_words_as_fit(left, right, room):
     kept_left, kept_right = fit_context(left, right, room)
     rest = room - len(kept_left) - len(kept_right)
     assert rest >= 0
@@ -111,8 +111,8 @@ def test_context_is_of_whole_words_nearest_first_and_as_much_as_fits(left, right
 
 
 @given(single, single, st.integers(0, 30))
-def test_context_of_single_pieces_by_taking_turns(left, right, room):
-    """One from the right, one from the left, and so on, is the obvious way."""
+def test_context_of_single_subwords_alternates_between_sides(left, right, room):
+    """A simple loop takes one from the right, one from the left, and so on."""
     taken_left, taken_right = 0, 0
     for _ in range(room):
         if taken_right < len(right) and (taken_right <= taken_left or taken_left == len(left)):
@@ -129,12 +129,12 @@ def test_room_that_a_long_word_cannot_use_goes_to_the_other_side():
 
 
 @pytest.mark.parametrize("room", [0, 1])
-def test_no_context_where_there_is_none(room):
+def test_no_neighbours_give_no_context(room):
     assert fit_context([], [], room) == ([], [])
 
 
-def test_a_window_has_the_entities_that_lie_within_it() -> None:
-    """Each is counted once, by the window that owns its middle."""
+def test_windows_have_the_entities_inside_them() -> None:
+    """Each entity is owned by one window, which has its middle."""
     entities = [Entity(at, at + 1 + at % 7, "A") for at in range(0, 390, 3)]
     sentence = Sentence([str(at) for at in range(400)], entities, pos=["N"] * 400)
     parts = split_sentence(sentence, [1] * 400, 200)

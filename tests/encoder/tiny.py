@@ -1,4 +1,4 @@
-"""Tokenizers trained in a blink and transformers of 16 numbers, so that no test needs a download."""
+"""Tokenizers trained in an instant and transformers of width 16, so that no test needs a download."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -43,14 +43,14 @@ VOCABULARY = 360
 
 
 def byte_level(*, add_prefix_space: bool) -> Tokenizer:
-    """As RoBERTa's, and GPT-2's: a word is known with the space before it."""
+    """Return a tokenizer like that of RoBERTa and GPT-2: a word includes the space before it."""
     tokenizer = _trained("byte level")
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
     return tokenizer
 
 
 def byte_level_in_a_sequence() -> Tokenizer:
-    """As in newer ones, where the splitting by bytes is one of several steps."""
+    """Return a tokenizer like newer ones, in which splitting by bytes is one of several steps."""
     tokenizer = _trained("byte level")
     inner = pre_tokenizers.Sequence([pre_tokenizers.ByteLevel(add_prefix_space=False)])
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), inner])
@@ -58,14 +58,14 @@ def byte_level_in_a_sequence() -> Tokenizer:
 
 
 def unigram(prepend_scheme: str = "always") -> Tokenizer:
-    """As SentencePiece makes them for XLM-R, ALBERT, DeBERTa, T5: a mark stands for the space."""
+    """Return a tokenizer like SentencePiece for XLM-R, ALBERT and T5: a mark stands for the space."""
     tokenizer = _trained("unigram")
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=prepend_scheme)
     return tokenizer
 
 
 def wordpiece() -> Tokenizer:
-    """As BERT's: a piece that continues a word is marked."""
+    """Return a tokenizer like that of BERT: a sub-word that continues a word is marked."""
     return _trained("wordpiece")
 
 
@@ -73,7 +73,7 @@ def _trained(kind: str) -> Tokenizer:
     return Tokenizer.from_str(_training(kind))
 
 
-@cache  # two trainings on the same text need not number their pieces alike
+@cache  # two trainings on the same text may number sub-words differently
 def _training(kind: str) -> str:
     options = {"vocab_size": VOCABULARY, "special_tokens": list(SPECIAL.values()), "show_progress": False}
     if kind == "byte level":
@@ -142,7 +142,7 @@ CONFIGS: dict[str, PretrainedConfig] = {
 
 
 def save_encoder(kind: str, folder: Path, tokenizer: Tokenizer | None = None) -> nn.Module:
-    """A random transformer of this kind in the folder, as one would download it; returned is its encoder."""
+    """Save a random transformer of this kind like a downloaded one, and return its encoder."""
     torch.manual_seed(0)
     config = deepcopy(CONFIGS[kind])
     transformer = AutoModel.from_config(config).eval()
@@ -156,7 +156,7 @@ def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
 
 
 def sentences(*lengths: int) -> list[Sentence]:
-    """Sentences of these lengths, none like the other."""
+    """Return different sentences of these lengths."""
     return [Sentence(cycled(length, index)) for index, length in enumerate(lengths)]
 
 
@@ -169,5 +169,5 @@ def same(one: torch.Tensor, other: torch.Tensor, atol: float = 1e-5) -> bool:
 
 
 def words_of(batch_of_vectors: torch.Tensor, of: Sequence[Sentence]) -> list[torch.Tensor]:
-    """The vectors of each sentence's words, without what fills up the batch."""
+    """Return the vectors of the words of each sentence, without padding."""
     return [vectors[: len(sentence)] for vectors, sentence in zip(batch_of_vectors, of, strict=True)]

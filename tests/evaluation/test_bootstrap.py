@@ -1,4 +1,4 @@
-"""Intervals and tests, held against loops over sentences, SciPy, enumeration, and worked examples."""
+"""Intervals and tests, compared with loops over sentences, SciPy, enumeration, and examples by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS = tuple("abcdefgh")
 
 
 def corpus(size: int, seed: int, recall: float, wrong: float) -> tuple[list[Sentence], list[Sentence]]:
-    """Gold that depends on the seed's hundreds alone; so much of it is predicted, and so much else."""
+    """Return gold, which depends only on `seed // 100`, and predictions with this recall and wrong share."""
     of_gold, chance = np.random.default_rng(seed // 100), np.random.default_rng(seed)
     gold, predicted = [], []
     for _ in range(size):
@@ -62,7 +62,7 @@ def worst() -> Matches:
 # Intervals
 
 
-def test_values_are_those_of_evaluate(good: Matches) -> None:
+def test_interval_values_are_those_of_evaluate(good: Matches) -> None:
     expected = evaluate(*corpus(60, 100, 0.8, 0.2))
     intervals = compute_intervals(good, 100)
     assert list(intervals) == [None, "A", "B", "C"]
@@ -73,10 +73,10 @@ def test_values_are_those_of_evaluate(good: Matches) -> None:
             assert interval.low <= interval.value <= interval.high
             assert interval.low >= 0
             assert interval.high <= 1
-    assert intervals["C"].recall == bootstrap.Interval(0.0, 0.0, 0.0)  # there is none in the gold
+    assert intervals["C"].recall == bootstrap.Interval(0.0, 0.0, 0.0)  # the gold has no entity of this type
 
 
-def test_bounds_are_those_of_sentences_drawn_one_by_one(good: Matches) -> None:
+def test_interval_bounds_equal_a_simple_bootstrap(good: Matches) -> None:
     counts = good.count_by_sentence()
     chance = np.random.default_rng(5)
     draws = []
@@ -93,8 +93,8 @@ def test_bounds_are_those_of_sentences_drawn_one_by_one(good: Matches) -> None:
         assert interval.high == pytest.approx(high[column], abs=0.08 * width)
 
 
-def test_types_are_drawn_together_with_their_sentences(good: Matches) -> None:
-    """Drawn on its own, with the same seed, a type has the same interval."""
+def test_interval_of_a_type_does_not_depend_on_other_types(good: Matches) -> None:
+    """A type alone has the same interval with the same seed."""
     gold, predicted = corpus(60, 100, 0.8, 0.2)
     only = [
         [one.with_entities(entity for entity in one.entities if entity.type == "A") for one in of]
@@ -103,7 +103,7 @@ def test_types_are_drawn_together_with_their_sentences(good: Matches) -> None:
     assert compute_intervals(match(*only), 200)["A"] == compute_intervals(good, 200)["A"]
 
 
-def test_the_same_seed_gives_the_same_and_portions_change_nothing(
+def test_intervals_depend_on_the_seed_and_not_on_blocks(
     good: Matches, worse: Matches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once = compute_intervals(good, 150), compare_models(good, worse, 150, 500)
@@ -113,7 +113,7 @@ def test_the_same_seed_gives_the_same_and_portions_change_nothing(
     assert compute_intervals(good, 150) == once[0]
     parts = compare_models(good, worse, 150, 500)
     assert parts.f1 == once[1].f1
-    assert parts.p == pytest.approx(once[1].p, abs=0.06)  # other signs may be drawn
+    assert parts.p == pytest.approx(once[1].p, abs=0.06)  # the exchanges may be others
     monkeypatch.setattr(bootstrap, "_AT_ONCE", 1)
     assert compute_intervals(good, 150) == once[0]
 
@@ -123,7 +123,7 @@ def test_more_sentences_make_narrower_intervals() -> None:
     assert 2.5 < (small.high - small.low) / (large.high - large.low) < 6.5  # about the root of 16
 
 
-def test_what_has_no_spread() -> None:
+def test_intervals_without_variation_have_width_0() -> None:
     gold, _ = corpus(20, 100, 1, 0)
     perfect = compute_intervals(match(gold, gold), 100)[None]
     assert perfect.f1 == bootstrap.Interval(1.0, 1.0, 1.0)
@@ -135,7 +135,7 @@ def test_what_has_no_spread() -> None:
     assert empty[None].f1 == bootstrap.Interval(0.0, 0.0, 0.0)
 
 
-def test_without_sentences_nothing_can_be_drawn() -> None:
+def test_refuses_data_without_sentences() -> None:
     nothing = match([], [])
     with pytest.raises(UsageError, match="need at least one sentence"):
         compute_intervals(nothing)
@@ -146,13 +146,13 @@ def test_without_sentences_nothing_can_be_drawn() -> None:
 # Differences
 
 
-def test_two_that_are_the_same_do_not_differ(good: Matches) -> None:
+def test_equal_models_do_not_differ(good: Matches) -> None:
     same = compare_models(good, good, 200, 500)
     assert same.f1 == bootstrap.Interval(0.0, 0.0, 0.0)
     assert same.p == 1.0
 
 
-def test_turned_round_it_is_the_same(good: Matches, worse: Matches) -> None:
+def test_swapping_models_negates_the_difference(good: Matches, worse: Matches) -> None:
     one, other = compare_models(good, worse, 500, 1000), compare_models(worse, good, 500, 1000)
     assert one.p == other.p
     assert (one.f1.value, one.f1.low, one.f1.high) == pytest.approx(
@@ -160,15 +160,15 @@ def test_turned_round_it_is_the_same(good: Matches, worse: Matches) -> None:
     )
 
 
-def test_a_clear_difference_is_not_chance(good: Matches, worst: Matches) -> None:
+def test_clear_difference_is_significant(good: Matches, worst: Matches) -> None:
     clear = compare_models(good, worst, 500, 999)
-    assert clear.p == pytest.approx(1 / 1000)  # none of the exchanges does as much
+    assert clear.p == pytest.approx(1 / 1000)  # none of the exchanges has such a difference
     assert clear.f1.low > 0.3
     assert clear.f1.low < clear.f1.value < clear.f1.high
 
 
-def test_the_interval_is_paired(good: Matches, worse: Matches) -> None:
-    """Both models are scored on the same draw, one by one."""
+def test_difference_interval_is_paired(good: Matches, worse: Matches) -> None:
+    """Both models are scored on the same sentences of a draw."""
     ours, theirs = good.count_by_sentence(), worse.count_by_sentence()
     chance = np.random.default_rng(7)
     draws = []
@@ -182,12 +182,12 @@ def test_the_interval_is_paired(good: Matches, worse: Matches) -> None:
     assert comparison.f1.high == pytest.approx(high, abs=0.08 * (high - low))
 
 
-def test_p_is_that_of_scipy(good: Matches, worse: Matches) -> None:
+def test_p_value_equals_that_of_scipy(good: Matches, worse: Matches) -> None:
     ours, theirs = good.count_by_sentence(), worse.count_by_sentence()
     both = np.stack((ours, theirs))  # [2, S, 3]
 
     def statistic(one: np.ndarray, other: np.ndarray) -> float:
-        """Of indices `model * S + sentence`, which SciPy exchanges."""
+        """Return the difference for indices `model * S + sentence`, which SciPy exchanges."""
         flat = both.reshape(-1, 3)
         return abs(f1(flat[one.astype(int)]) - f1(flat[other.astype(int)]))
 
@@ -201,7 +201,7 @@ def test_p_is_that_of_scipy(good: Matches, worse: Matches) -> None:
         alternative="greater",
         rng=np.random.default_rng(0),
     )
-    assert 0.001 < expected.pvalue < 0.5  # or nothing is compared
+    assert 0.001 < expected.pvalue < 0.5  # otherwise the comparison proves nothing
     p = compare_models(good, worse, 100, 20_000).p
     error = np.sqrt(expected.pvalue * (1 - expected.pvalue) / 4000)
     assert p == pytest.approx(expected.pvalue, abs=4 * error)
@@ -209,7 +209,7 @@ def test_p_is_that_of_scipy(good: Matches, worse: Matches) -> None:
 
 @settings(max_examples=15)
 @given(st.integers(0, 10_000))
-def test_p_of_few_sentences_is_that_of_all_exchanges(seed: int) -> None:
+def test_p_value_of_few_sentences_equals_all_exchanges(seed: int) -> None:
     first = match(*corpus(6, 100 * seed, 0.8, 0.3))
     second = match(*corpus(6, 100 * seed + 1, 0.5, 0.3))
     ours, theirs = first.count_by_sentence(), second.count_by_sentence()
@@ -224,8 +224,8 @@ def test_p_of_few_sentences_is_that_of_all_exchanges(seed: int) -> None:
     assert comparison.p == pytest.approx(as_large / 64, abs=0.03)
 
 
-def test_if_models_differ_by_chance_alone_p_is_even() -> None:
-    """Of pairs that are equally good, one in ten has p below 0.1."""
+def test_p_values_of_equally_good_models_are_uniform() -> None:
+    """One in ten pairs of equally good models has p below 0.1."""
     values = [
         compare_models(
             match(*corpus(40, 100 * seed, 0.7, 0.3)), match(*corpus(40, 100 * seed + 1, 0.7, 0.3)), 100, 200
@@ -236,7 +236,7 @@ def test_if_models_differ_by_chance_alone_p_is_even() -> None:
     assert 0.38 < np.mean(np.array(values) < 0.5) < 0.62
 
 
-def test_only_the_same_sentences_can_be_compared(good: Matches) -> None:
+def test_refuses_to_compare_different_sentences(good: Matches) -> None:
     for other in (match(*corpus(59, 100, 0.8, 0.2)), match(*corpus(60, 999, 0.8, 0.2))):
         with pytest.raises(UsageError, match="only be compared on the same sentences"):
             compare_models(good, other)
@@ -245,7 +245,7 @@ def test_only_the_same_sentences_can_be_compared(good: Matches) -> None:
 # Holm
 
 
-def test_holm_by_hand() -> None:
+def test_holm_correction_equals_the_values_by_hand() -> None:
     # in order of size 0.005, 0.01, 0.03, 0.04: times 4, 3, 2, 1, and never below the one before
     assert adjust_p_values([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert adjust_p_values([0.4, 0.6, 0.5]) == pytest.approx([1.0, 1.0, 1.0])
@@ -255,8 +255,8 @@ def test_holm_by_hand() -> None:
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))
-def test_holm_is_what_its_steps_decide(values: list[float]) -> None:
-    """At any level, Holm's procedure goes up from the least and stops at the first that is too large."""
+def test_holm_correction_rejects_like_the_stepwise_procedure(values: list[float]) -> None:
+    """At any level, the procedure starts with the smallest value and stops at the first one too large."""
     adjusted = adjust_p_values(values)
     assert all(value <= p <= 1 for value, p in zip(values, adjusted, strict=True))
     for level in (0.01, 0.05, 0.3):

@@ -26,7 +26,7 @@ def plain_ece(predictions: list[tuple[float, bool]], bins: int) -> float:
     return total
 
 
-def test_hand_worked() -> None:
+def test_ece_and_bins_equal_the_values_by_hand() -> None:
     scores = [0.95, 0.85, 0.91, 0.15]
     result = reliability(scores, [True, False, True, False])
     # (0.9, 1.0]: 2 of 4, all correct, mean 0.93; (0.8, 0.9]: 1, wrong; (0.1, 0.2]: 1, wrong
@@ -39,7 +39,7 @@ def test_hand_worked() -> None:
     assert (result.bins[5].count, result.bins[5].confidence, result.bins[5].accuracy) == (0, None, None)
 
 
-def test_a_bin_holds_its_upper_edge_and_the_first_one_zero() -> None:
+def test_bins_include_their_upper_bound_and_the_first_one_0() -> None:
     tenths = [index / 10 for index in range(11)]
     counts = [one.count for one in reliability(tenths, [True] * 11).bins]
     assert counts == [2, 1, 1, 1, 1, 1, 1, 1, 1, 1]
@@ -49,7 +49,7 @@ score = st.sampled_from([index / 10 for index in range(11)]) | st.floats(0, 1)
 
 
 @given(st.lists(st.tuples(score, st.booleans()), min_size=1, max_size=50), st.integers(1, 20))
-def test_equals_the_plain_loop(predictions: list[tuple[float, bool]], bins: int) -> None:
+def test_ece_equals_a_simple_loop(predictions: list[tuple[float, bool]], bins: int) -> None:
     scores, correct = zip(*predictions, strict=True)
     result = reliability(scores, correct, bins)
     assert result.ece is not None
@@ -61,12 +61,12 @@ def test_equals_the_plain_loop(predictions: list[tuple[float, bool]], bins: int)
             assert one.lower - 1e-12 <= one.confidence <= one.upper + 1e-12
 
 
-def test_certain_and_correct_is_perfect() -> None:
+def test_ece_of_certain_predictions_is_0_or_1() -> None:
     assert reliability([1.0, 1.0], [True, True]).ece == 0.0
     assert reliability([1.0, 1.0], [False, False]).ece == 1.0
 
 
-def test_without_predictions_there_is_no_error() -> None:
+def test_no_predictions_have_no_ece() -> None:
     result = reliability([], [])
     assert isinstance(result, Calibration)
     assert result.ece is None
@@ -74,16 +74,16 @@ def test_without_predictions_there_is_no_error() -> None:
 
 
 @pytest.mark.parametrize("scores", [[1.5], [-0.1], [float("nan")]])
-def test_only_probabilities(scores: list[float]) -> None:
+def test_refuses_scores_outside_0_and_1(scores: list[float]) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         reliability(scores, [True])
 
 
-def test_lengths_must_agree() -> None:
+def test_refuses_different_lengths() -> None:
     with pytest.raises(ValueError, match="shapes"):
         reliability([0.5, 0.5], [True])
 
 
-def test_at_least_one_bin() -> None:
+def test_refuses_0_bins() -> None:
     with pytest.raises(UsageError, match="at least one bin"):
         reliability([0.5], [True], bins=0)

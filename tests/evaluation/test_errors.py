@@ -1,4 +1,4 @@
-"""Kinds of errors: worked by hand, and checked for properties that hold for all predictions."""
+"""Kinds of errors: examples by hand, and properties that hold for all predictions."""
 
 from __future__ import annotations
 
@@ -182,11 +182,13 @@ OUTER, MIDDLE, INNER = (0, 6, "ORG"), (2, 6, "ORG"), (4, 6, "LOC")
         ),
     ],
 )
-def test_by_hand(gold: list[Key], predicted: list[Key], expected: list[Summary]) -> None:
+def test_error_kinds_equal_those_by_hand(
+    gold: list[Key], predicted: list[Key], expected: list[Summary]
+) -> None:
     assert classify(gold, predicted) == expected
 
 
-def test_empty_sentences_and_numbers_of_sentences() -> None:
+def test_errors_have_the_numbers_of_their_sentences() -> None:
     gold = [Sentence([]), sentence(), sentence((0, 2, "A")), Sentence([])]
     predicted = [Sentence([]), sentence((3, 4, "B")), sentence((0, 3, "A")), Sentence([])]
     errors = classify_errors(gold, predicted)
@@ -200,14 +202,14 @@ def test_empty_sentences_and_numbers_of_sentences() -> None:
     assert nothing.count_shifts() == {"start": {}, "end": {}}
 
 
-def test_of_two_equal_predictions_the_surest_is_reported() -> None:
+def test_most_confident_of_equal_predictions_is_reported() -> None:
     twice = sentence(Entity(0, 2, "A", 0.3), Entity(0, 2, "A", 0.8), Entity(0, 2, "A", 0.5))
     [one] = classify_errors([sentence()], [twice]).all
     assert one.predicted is not None
     assert one.predicted.score == 0.8
 
 
-def test_shifts_of_boundaries() -> None:
+def test_boundary_shifts_are_counted() -> None:
     errors = classify_errors(
         [sentence((2, 5, "A")), sentence((2, 5, "A")), sentence((2, 5, "A")), sentence((2, 5, "A"))],
         [sentence((1, 5, "A")), sentence((2, 9, "A")), sentence((1, 4, "A")), sentence((2, 6, "B"))],
@@ -224,8 +226,8 @@ def test_shifts_of_boundaries() -> None:
         _ = missed.shift
 
 
-def test_f1_without_kinds_by_hand() -> None:
-    """3 entities; 1 is found, 1 has its end wrong, 1 is missed; 1 prediction is spurious: P 1/3, R 1/3."""
+def test_f1_without_some_kinds_equals_the_value_by_hand() -> None:
+    """Of 3 entities 1 is correct, 1 has a wrong end, 1 is missed; 1 prediction is spurious: P 1/3, R 1/3."""
     errors = classify_errors(
         [sentence((0, 1, "A"), (3, 5, "A"), (7, 9, "A"))], [sentence((0, 1, "A"), (3, 6, "A"), (10, 11, "A"))]
     )
@@ -239,7 +241,7 @@ def test_f1_without_kinds_by_hand() -> None:
     assert errors.compute_f1_without("type") == errors.score.f1
 
 
-def test_confusion() -> None:
+def test_confusions_of_types_are_counted() -> None:
     errors = classify_errors(
         [sentence((0, 2, "A"), (3, 5, "A"), (7, 9, "B"))], [sentence((0, 2, "B"), (3, 6, "A"), (10, 11, "C"))]
     )
@@ -247,23 +249,23 @@ def test_confusion() -> None:
     assert errors.count_confusions() == expected
 
 
-def test_other_sentences_are_refused() -> None:
+def test_refuses_different_sentences() -> None:
     with pytest.raises(UsageError, match="different words"):
         classify_errors([Sentence(["a"])], [Sentence(["b"])])
     with pytest.raises(UsageError, match="numbers of sentences differ"):
         classify_errors([Sentence(["a"])], [])
 
 
-def test_groups_have_each_kind_once_and_in_order() -> None:
+def test_groups_have_each_kind_once_in_order() -> None:
     assert [kind for kinds in GROUPS.values() for kind in kinds] == list(KINDS)
 
 
-# What must hold of all
+# Properties of all predictions
 
 
 @st.composite
 def judged(draw: st.DrawFn) -> Pair:
-    """Sentences; predictions that have some of the entities, some of them moved, and others."""
+    """Draw gold sentences and predictions with some of their entities, some of them moved, and others."""
     gold, predicted = [], []
     for length in draw(st.lists(st.integers(0, 8), max_size=3)):
         true = draw(entities(length))
@@ -284,7 +286,7 @@ WITH_GOLD = set(KINDS) - {"extra level", "spurious"}
 
 @few
 @given(judged())
-def test_each_entity_is_right_or_in_exactly_one_error(pair: Pair) -> None:
+def test_each_entity_is_correct_or_in_one_error(pair: Pair) -> None:
     gold, predicted = pair
     errors = classify_errors(gold, predicted)
     true = {(number, entity.key) for number, one in enumerate(gold) for entity in one.entities}
@@ -300,7 +302,7 @@ def test_each_entity_is_right_or_in_exactly_one_error(pair: Pair) -> None:
 
 @few
 @given(judged())
-def test_counts_are_those_of_evaluate(pair: Pair) -> None:
+def test_counts_agree_with_evaluate(pair: Pair) -> None:
     gold, predicted = pair
     errors = classify_errors(gold, predicted)
     overall = evaluate(gold, predicted).overall
@@ -323,7 +325,7 @@ def test_counts_are_those_of_evaluate(pair: Pair) -> None:
 
 @few
 @given(judged())
-def test_each_kind_is_what_its_name_says(pair: Pair) -> None:
+def test_each_kind_matches_its_definition(pair: Pair) -> None:
     gold, predicted = pair
     for one in classify_errors(gold, predicted).all:
         if one.gold is None or one.predicted is None:
@@ -342,8 +344,8 @@ def test_each_kind_is_what_its_name_says(pair: Pair) -> None:
 
 @few
 @given(judged())
-def test_what_is_left_alone_could_not_have_been_paired(pair: Pair) -> None:
-    """No spurious prediction and missed entity share all words, or enough to be a pair."""
+def test_unpaired_entities_could_not_be_paired(pair: Pair) -> None:
+    """No spurious prediction and missed entity share enough words to be a pair."""
     gold, predicted = pair
     errors = classify_errors(gold, predicted)
     for wrong in errors.of("spurious", "extra level"):
@@ -358,13 +360,13 @@ def test_what_is_left_alone_could_not_have_been_paired(pair: Pair) -> None:
 
 
 def _covered(one: Entity, other: Entity) -> int:
-    """The words that either has, if they share one."""
+    """Return the number of words of both together, if they share one."""
     return max(one.end, other.end) - min(one.start, other.start)
 
 
 @few
 @given(judged())
-def test_levels_lie_in_or_around_what_was_located(pair: Pair) -> None:
+def test_levels_contain_or_are_inside_a_located_entity(pair: Pair) -> None:
     gold, predicted = pair
     errors = classify_errors(gold, predicted)
     for number, (true, guessed) in enumerate(zip(gold, predicted, strict=True)):
@@ -385,7 +387,7 @@ def test_levels_lie_in_or_around_what_was_located(pair: Pair) -> None:
 
 @few
 @given(judged())
-def test_without_errors_f1_is_1_and_each_correction_helps(pair: Pair) -> None:
+def test_correcting_errors_never_lowers_f1(pair: Pair) -> None:
     errors = classify_errors(*pair)
     assert errors.compute_f1_without(*KINDS) == (1.0 if errors.score.support else 0.0)
     assert errors.compute_f1_without() == errors.score.f1
@@ -396,7 +398,7 @@ def test_without_errors_f1_is_1_and_each_correction_helps(pair: Pair) -> None:
 
 @few
 @given(judged(), st.randoms(use_true_random=False))
-def test_neither_order_nor_duplicates_matter(pair: Pair, chance: Random) -> None:
+def test_order_and_duplicates_have_no_effect(pair: Pair, chance: Random) -> None:
     def stirred(of: list[Sentence]) -> list[Sentence]:
         some = []
         for one in of:
@@ -423,8 +425,8 @@ TYPES = ["PER", "ORG", "cell_line", "GPE.NAM"]
 
 @few
 @given(judged(), st.permutations(["x", "Y", "日本", "PER"]))
-def test_names_of_types_do_not_matter_where_spans_have_one_type(pair: Pair, others: list[str]) -> None:
-    """Where several types on the same words would fit equally well, the alphabet decides who is left over."""
+def test_type_names_have_no_effect_if_spans_have_one_type(pair: Pair, others: list[str]) -> None:
+    """If several types on the same words fit equally well, the alphabet decides which remains."""
     names = dict(zip(TYPES, others, strict=True))
     gold, predicted = (
         [one.with_entities({entity.span: entity for entity in one.entities}.values()) for one in of]
@@ -438,7 +440,7 @@ def test_names_of_types_do_not_matter_where_spans_have_one_type(pair: Pair, othe
 
 @few
 @given(judged())
-def test_names_of_types_in_the_same_order_never_matter(pair: Pair) -> None:
+def test_type_names_of_the_same_order_have_no_effect(pair: Pair) -> None:
     names = dict(zip(sorted(TYPES), ["1", "2", "a", "ä"], strict=True))
     gold, predicted = pair
     plain = classify_errors(gold, predicted)
@@ -448,7 +450,7 @@ def test_names_of_types_in_the_same_order_never_matter(pair: Pair) -> None:
 
 @few
 @given(judged())
-def test_sentences_do_not_matter_to_each_other(pair: Pair) -> None:
+def test_sentences_are_independent(pair: Pair) -> None:
     alone: Counter[ErrorKind] = Counter()
     for gold, predicted in zip(*pair, strict=True):
         alone.update(classify_errors([gold], [predicted]).count_kinds())

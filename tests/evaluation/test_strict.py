@@ -27,7 +27,7 @@ def compare(pairs: list[Pair]) -> Matches:
     return match((gold for gold, _ in pairs), (predicted for _, predicted in pairs))
 
 
-def test_groups_of_lengths() -> None:
+def test_scores_by_length_group_equal_those_by_hand() -> None:
     gold = sentence(30, Entity(0, 1, "A"), Entity(2, 6, "A"), Entity(0, 5, "A"), Entity(3, 30, "A"))
     predicted = sentence(30, Entity(0, 1, "A"), Entity(2, 6, "B"), Entity(3, 30, "A"), Entity(4, 30, "A"))
     result = evaluate([gold], [predicted])
@@ -43,7 +43,7 @@ def test_groups_of_lengths() -> None:
 
 
 def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
-    """One sentence with this number of entities, and predictions with confidence and verdict."""
+    """Match one sentence with this number of entities and predictions with confidence and correctness."""
     length = gold + len(predictions) + 1
     right = iter(range(gold))
     wrong = iter(range(gold, length))
@@ -52,17 +52,17 @@ def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
     return compare([(true, sentence(length, *predicted))])
 
 
-def test_the_best_threshold_by_hand() -> None:
+def test_fitted_threshold_equals_the_value_by_hand() -> None:
     # F1 after each: 2/5, 4/6, 4/7, 6/8, 6/9
     matches = scored(4, (0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.3, False))
     assert fit_threshold(matches) == pytest.approx(0.4)
     assert fit_threshold(scored(1, (0.9, True), (0.5, False))) == pytest.approx(0.7)
-    assert fit_threshold(scored(2, (0.9, True), (0.5, True))) == 0.5  # nothing is below it
+    assert fit_threshold(scored(2, (0.9, True), (0.5, True))) == 0.5  # no prediction is below it
     assert fit_threshold(scored(3, (0.9, False))) is None
     assert fit_threshold(scored(3)) is None
 
 
-def test_what_has_one_confidence_is_kept_or_left_together() -> None:
+def test_threshold_does_not_separate_equal_confidences() -> None:
     # after the second one F1 would be 4/6, but the third has the same confidence: 4/7 against 2/5
     assert fit_threshold(scored(4, (0.9, True), (0.8, True), (0.8, False), (0.1, False))) == pytest.approx(
         0.45
@@ -73,7 +73,7 @@ def test_what_has_one_confidence_is_kept_or_left_together() -> None:
     st.integers(1, 8),
     st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.8, 1.0]), st.booleans()), max_size=12),
 )
-def test_no_other_cut_is_better(gold: int, predictions: list[tuple[float, bool]]) -> None:
+def test_no_other_threshold_has_a_better_f1(gold: int, predictions: list[tuple[float, bool]]) -> None:
     assume(sum(hit for _, hit in predictions) <= gold)
     matches = scored(gold, *predictions)
     threshold = fit_threshold(matches)
@@ -89,10 +89,10 @@ def test_no_other_cut_is_better(gold: int, predictions: list[tuple[float, bool]]
         assert f1(threshold) == max(f1(minimum) for minimum in np.arange(0.05, 1.05, 0.05))
 
 
-# --- Hand-worked ----------------------------------------------------------------------------------
+# --- Examples by hand -----------------------------------------------------------------------------
 
 
-def test_nested_hand_worked() -> None:
+def test_scores_of_nested_entities_equal_those_by_hand() -> None:
     gold = [
         sentence(6, Entity(0, 6, "ORG"), Entity(3, 4, "LOC"), Entity(3, 4, "ORG")),
         sentence(3, Entity(0, 2, "PER")),
@@ -125,7 +125,7 @@ def test_nested_hand_worked() -> None:
     assert result.calibration.ece == pytest.approx((0.1 + 0.2 + 0.3 + 0.3 + 0.2) / 5)
 
 
-def test_the_columns_hand_worked() -> None:
+def test_match_columns_equal_those_by_hand() -> None:
     gold = [sentence(0), sentence(4, Entity(0, 1, "B"), Entity(2, 4, "A"))]
     predicted = [sentence(0), sentence(4, Entity(2, 4, "A", 0.25), Entity(2, 4, "Z", 0.5))]
     matches = match(gold, predicted)
@@ -143,7 +143,7 @@ def test_the_columns_hand_worked() -> None:
     assert matches.count_by_sentence().tolist() == [[0, 0, 0], [1, 2, 2]]
 
 
-def test_duplicates_count_once_with_the_best_score() -> None:
+def test_duplicates_count_once_with_the_highest_score() -> None:
     gold = [sentence(3, Entity(0, 2, "A"), Entity(0, 2, "A"))]
     predicted = [sentence(3, Entity(0, 2, "A", 0.2), Entity(0, 2, "A", 0.9), Entity(0, 2, "A", 0.4))]
     matches = match(gold, predicted)
@@ -151,7 +151,7 @@ def test_duplicates_count_once_with_the_best_score() -> None:
     assert matches.predicted.score.tolist() == [0.9]
 
 
-def test_the_same_entity_in_another_sentence_is_another() -> None:
+def test_same_entity_in_another_sentence_does_not_match() -> None:
     with_entity, without = sentence(2, Entity(0, 1, "A")), sentence(2)
     matches = match([with_entity, without], [without, with_entity])
     assert Evaluation.of(matches).overall == Score(0.0, 0.0, 0.0, 0, 1, 1)
@@ -167,7 +167,7 @@ def test_the_same_entity_in_another_sentence_is_another() -> None:
         ([sentence(2, Entity(0, 1, "A"))], [sentence(2)], Score(0.0, 0.0, 0.0, 0, 0, 1)),
     ],
 )
-def test_nothing_of_nothing_is_zero(gold, predicted, expected: Score) -> None:
+def test_scores_without_entities_are_0(gold, predicted, expected: Score) -> None:
     result = evaluate(gold, predicted)
     assert result.overall == expected
     assert result.macro_f1 == 0.0
@@ -176,7 +176,7 @@ def test_nothing_of_nothing_is_zero(gold, predicted, expected: Score) -> None:
     assert match(gold, predicted).count_by_sentence().shape == (len(gold), 3)
 
 
-def test_predictions_without_confidences_have_no_calibration_error() -> None:
+def test_predictions_without_confidences_have_no_ece() -> None:
     gold = [sentence(4, Entity(0, 3, "A"), Entity(1, 2, "B"))]
     certain = evaluate(gold, [sentence(4, Entity(0, 3, "A"))])
     assert certain.calibration is None
@@ -185,7 +185,7 @@ def test_predictions_without_confidences_have_no_calibration_error() -> None:
     assert unsure.to_dict()["ece"] == pytest.approx(0.25)
 
 
-def test_to_dict_survives_json() -> None:
+def test_to_dict_is_valid_json() -> None:
     gold = [sentence(4, Entity(0, 3, "A"))]
     predicted = [sentence(4, Entity(0, 3, "A", 0.75), Entity(1, 2, "B", 0.5))]
     result = evaluate(gold, predicted).to_dict()
@@ -214,8 +214,8 @@ def test_to_dict_survives_json() -> None:
     }
 
 
-def test_a_huge_sentence() -> None:
-    """Positions whose product is beyond 32 bits, and many sentences after it."""
+def test_scores_a_huge_sentence() -> None:
+    """The product of positions exceeds 32 bits, and other sentences follow."""
     words = ("w",) * 300_000
     entities = [Entity(0, 300_000, "A"), Entity(299_999, 300_000, "A")]
     gold = [Sentence(words, entities)] * 3
@@ -225,7 +225,7 @@ def test_a_huge_sentence() -> None:
     assert list(Evaluation.of(matches).by_length) == [1, 300_000]
 
 
-# --- What does not belong together ----------------------------------------------------------------
+# --- Data that does not match ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_huge_sentence() -> None:
         (0, 1, "sentence 1 is only in the predictions"),
     ],
 )
-def test_different_numbers_of_sentences(gold: int, predicted: int, message: str) -> None:
+def test_refuses_different_numbers_of_sentences(gold: int, predicted: int, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         match([sentence(1)] * gold, (sentence(1) for _ in range(predicted)))
 
@@ -250,12 +250,12 @@ def test_different_numbers_of_sentences(gold: int, predicted: int, message: str)
         (Sentence(["a", "b"]), Sentence(["a"]), r"word 2 is 'b' in the gold and missing in"),
     ],
 )
-def test_different_words(gold: Sentence, predicted: Sentence, message: str) -> None:
+def test_refuses_different_words(gold: Sentence, predicted: Sentence, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         match([sentence(1), gold], [sentence(1), predicted])
 
 
-# --- Against a version with sets ------------------------------------------------------------------
+# --- Comparison with sets -------------------------------------------------------------------------
 
 
 @st.composite
@@ -272,7 +272,7 @@ def entities(draw: st.DrawFn, words: int) -> list[Entity]:
 def pair(draw: st.DrawFn) -> Pair:
     words = draw(st.integers(0, 5))
     gold = draw(entities(words))
-    copied = draw(st.lists(st.sampled_from(gold))) if gold else []  # so that some are right
+    copied = draw(st.lists(st.sampled_from(gold))) if gold else []  # so that some are correct
     return sentence(words, *gold), sentence(words, *copied, *draw(entities(words)))
 
 
@@ -289,7 +289,7 @@ def best_scores(sentences: list[Sentence]) -> dict[Key, float]:
 
 
 def by(group, gold: set[Key], predicted: set[Key]) -> dict:
-    """Scores by what `group` says of a key, with nothing but sets and counters."""
+    """Return scores by `group(key)`, computed with sets and counters."""
     correct, all_predicted, all_gold = (
         Counter(map(group, keys)) for keys in (gold & predicted, predicted, gold)
     )
@@ -300,7 +300,7 @@ def by(group, gold: set[Key], predicted: set[Key]) -> dict:
 
 
 @given(st.lists(pair(), max_size=6))
-def test_equals_sets(pairs: list[Pair]) -> None:
+def test_scores_equal_those_of_sets(pairs: list[Pair]) -> None:
     best = best_scores([one for _, one in pairs])
     gold, predicted = set(best_scores([one for one, _ in pairs])), set(best)
     matches = compare(pairs)
@@ -324,18 +324,18 @@ def test_equals_sets(pairs: list[Pair]) -> None:
 
 
 @given(st.lists(pair(), max_size=6))
-def test_counts_by_sentence_add_up_and_sides_agree(pairs: list[Pair]) -> None:
+def test_counts_by_sentence_add_up_to_the_overall_counts(pairs: list[Pair]) -> None:
     matches = compare(pairs)
     totals = matches.count_by_sentence().sum(axis=0)
     assert Score.of(*totals.tolist()) == Evaluation.of(matches).overall
     assert np.count_nonzero(matches.gold.matched) == np.count_nonzero(matches.predicted.matched)
 
 
-# --- Against seqeval ------------------------------------------------------------------------------
+# --- Comparison with seqeval ----------------------------------------------------------------------
 
 
 def entities_from_tags(tags: list[str]) -> list[Entity]:
-    """IOB2, strictly: an entity begins with B and continues with I of its own type."""
+    """Read strict IOB2: an entity starts with B and continues with I of its own type."""
     spans = []
     for start, tag in enumerate(tags):
         if tag.startswith("B-"):
@@ -351,7 +351,7 @@ tag_pairs = st.lists(st.tuples(tag, tag), min_size=1, max_size=12)
 
 
 @given(st.lists(tag_pairs, min_size=1, max_size=6))
-def test_agrees_with_seqeval(pairs: list[list[tuple[str, str]]]) -> None:
+def test_scores_agree_with_seqeval(pairs: list[list[tuple[str, str]]]) -> None:
     gold_tags = [[gold for gold, _ in one] for one in pairs]
     predicted_tags = [[predicted for _, predicted in one] for one in pairs]
     gold = [sentence(len(tags), *entities_from_tags(tags)) for tags in gold_tags]
@@ -359,7 +359,7 @@ def test_agrees_with_seqeval(pairs: list[list[tuple[str, str]]]) -> None:
     result = evaluate(gold, predicted)
     assume(result.by_type)  # seqeval fails where there is no entity at all
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # seqeval warns of 0 of 0, which is 0 for it and for us
+        warnings.simplefilter("ignore")  # seqeval warns of 0 / 0, which counts as 0 for it and for us
         report = classification_report(
             gold_tags, predicted_tags, mode="strict", scheme=IOB2, output_dict=True
         )
@@ -378,7 +378,7 @@ def test_agrees_with_seqeval(pairs: list[list[tuple[str, str]]]) -> None:
         assert [one.precision, one.recall, one.f1, one.support] == figures(report[name])
 
 
-def test_types_that_a_sentence_is_not_annotated_with_do_not_count() -> None:
+def test_predictions_of_types_without_annotation_do_not_count() -> None:
     gold = Sentence(["a", "b", "c"], [Entity(0, 1, "A")], meta={"annotated_types": ["A", "B"]})
     predicted = Sentence(["a", "b", "c"], [Entity(0, 1, "A"), Entity(1, 2, "B"), Entity(2, 3, "C")])
     assert evaluate([gold], [predicted]).overall == Score.of(1, 2, 1)

@@ -42,7 +42,7 @@ def fitted(predictions: Predictions) -> Temperature:
 
 
 def draw_scores(count: int, temperature: Temperature, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Confidences that are right when this temperature is applied to them."""
+    """Draw confidences that this temperature calibrates."""
     chance = np.random.default_rng(seed)
     scores = chance.beta(2, 1, count)
     return scores, chance.random(count) < temperature.apply(scores)
@@ -51,7 +51,7 @@ def draw_scores(count: int, temperature: Temperature, seed: int = 0) -> tuple[np
 # Apply
 
 
-def test_hand_worked() -> None:
+def test_apply_equals_the_values_by_hand() -> None:
     scores = np.array([0.5, 0.9, 0.2])
     # logits 0, log 9, -log 4; halved, the square roots of the odds: 1, 3, 1/2
     assert Temperature(2.0).apply(scores) == pytest.approx([1 / 2, 3 / 4, 1 / 3])
@@ -61,7 +61,7 @@ def test_hand_worked() -> None:
 
 
 @given(st.lists(confidence, max_size=30))
-def test_the_identity_changes_nothing_at_all(scores: list[float]) -> None:
+def test_identity_keeps_scores_exactly(scores: list[float]) -> None:
     assert Temperature() == Temperature(1.0, 0.0)
     assert Temperature().apply(np.array(scores)).tolist() == scores
 
@@ -69,27 +69,27 @@ def test_the_identity_changes_nothing_at_all(scores: list[float]) -> None:
 @given(st.lists(confidence, min_size=1, max_size=30), temperatures)
 @example([0.0, 0.5, 1.0], Temperature(0.05, 1000))
 @example([0.0, 0.5, 1.0], Temperature(0.05, -1000))
-def test_the_order_stays_and_all_are_probabilities(scores: list[float], temperature: Temperature) -> None:
+def test_apply_keeps_order_and_returns_probabilities(scores: list[float], temperature: Temperature) -> None:
     confidences = temperature.apply(np.sort(np.array(scores)))
     assert ((confidences >= 0) & (confidences <= 1)).all()
     assert (np.diff(confidences) >= -1e-15).all()
 
 
 @given(st.lists(confidence, max_size=30), temperatures)
-def test_equals_the_plain_formula(scores: list[float], temperature: Temperature) -> None:
+def test_apply_equals_the_formula(scores: list[float], temperature: Temperature) -> None:
     confidences = temperature.apply(np.array(scores))
     # the logit of 1 - 1e-6 is known to ten digits, of which a low temperature takes one or two
     assert confidences == pytest.approx([plain(score, temperature) for score in scores], rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, 0.04, 21.0, math.nan, math.inf])
-def test_a_temperature_has_bounds(temperature: float) -> None:
+def test_refuses_a_temperature_outside_its_limits(temperature: float) -> None:
     with pytest.raises(ValueError, match=r"^a temperature must be between 0\.05 and 20, not "):
         Temperature(temperature)
 
 
 @pytest.mark.parametrize("shift", [math.nan, math.inf, -math.inf, 1001.0, -1001.0])
-def test_a_shift_has_bounds_too(shift: float) -> None:
+def test_refuses_a_shift_outside_its_limits(shift: float) -> None:
     with pytest.raises(ValueError, match=r"^a shift must be between -1000 and 1000, not "):
         Temperature(1.0, shift)
 
@@ -97,7 +97,7 @@ def test_a_shift_has_bounds_too(shift: float) -> None:
 # Undo
 
 
-def test_undone_by_hand() -> None:
+def test_undo_equals_the_values_by_hand() -> None:
     assert Temperature(2.0, math.log(4)).undo(np.array([2 / 3, 6 / 7, 1 / 2])) == pytest.approx(
         [0.5, 0.9, 0.2]
     )
@@ -110,8 +110,8 @@ def test_undone_by_hand() -> None:
 @example([1e-6, 1e-5, 0.3, 0.9999, 1 - 1e-6], Temperature(0.6))
 @example([0.2, 0.5, 0.95], Temperature(0.1, 0.5))
 @example([1e-6, 1 - 1e-6], Temperature(20, -1000))
-def test_undo_gives_back_what_was_applied(scores: list[float], temperature: Temperature) -> None:
-    """Even if what it became lies nearer to 0 or 1 than a millionth."""
+def test_undo_reverses_apply(scores: list[float], temperature: Temperature) -> None:
+    """This holds even if the result is closer to 0 or 1 than a millionth."""
     confidences = temperature.undo(temperature.apply(np.array(scores)))
     assert confidences == pytest.approx(scores, rel=1e-3, abs=1e-7)
     assert 1 - confidences == pytest.approx(1 - np.array(scores), rel=1e-3, abs=1e-7)
@@ -120,9 +120,7 @@ def test_undo_gives_back_what_was_applied(scores: list[float], temperature: Temp
 @given(st.lists(confidence, min_size=1, max_size=30), temperatures)
 @example([0.0, 0.5, 1.0], Temperature(0.05, 1000))
 @example([0.0, 0.5, 1.0], Temperature(20, -1000))
-def test_undone_the_order_stays_and_all_are_probabilities(
-    scores: list[float], temperature: Temperature
-) -> None:
+def test_undo_keeps_order_and_returns_probabilities(scores: list[float], temperature: Temperature) -> None:
     confidences = temperature.undo(np.sort(np.array(scores)))
     assert ((confidences >= 0) & (confidences <= 1)).all()
     assert (np.diff(confidences) >= -1e-15).all()
@@ -131,7 +129,7 @@ def test_undone_the_order_stays_and_all_are_probabilities(
 
 
 @given(st.lists(confidence, max_size=30))
-def test_of_the_identity_there_is_nothing_to_undo(scores: list[float]) -> None:
+def test_undo_of_the_identity_keeps_scores_exactly(scores: list[float]) -> None:
     assert Temperature().undo(np.array(scores)).tolist() == scores
 
 
@@ -142,7 +140,7 @@ def test_of_the_identity_there_is_nothing_to_undo(scores: list[float]) -> None:
     "true",
     [Temperature(), Temperature(2.5), Temperature(0.5, -0.7), Temperature(1.4, 1.0), Temperature(6, -3)],
 )
-def test_finds_what_the_confidences_lack(true: Temperature) -> None:
+def test_fit_finds_the_true_temperature(true: Temperature) -> None:
     scores, correct = draw_scores(100_000, true)
     fit = Temperature.fit(scores, correct)
     assert fit.temperature == pytest.approx(true.temperature, rel=0.05)
@@ -157,8 +155,8 @@ def test_finds_what_the_confidences_lack(true: Temperature) -> None:
 @example([(1.0, True)] * 500)
 @example([(0.0, True), (1.0, False)] * 200)
 @example([(index / 400, index > 200) for index in range(401)])
-def test_no_other_temperature_is_likelier(predictions: Predictions) -> None:
-    """Against a general optimiser, from where it ended and from the identity."""
+def test_fit_is_as_good_as_a_general_optimiser(predictions: Predictions) -> None:
+    """The optimiser starts at the identity and at the fitted temperature."""
     fit = fitted(predictions)
 
     def cost(point: np.ndarray) -> float:
@@ -173,13 +171,13 @@ def test_no_other_temperature_is_likelier(predictions: Predictions) -> None:
 
 
 @given(judged)
-def test_the_log_loss_is_never_worse_than_before(predictions: Predictions) -> None:
+def test_fit_never_increases_the_penalised_log_loss(predictions: Predictions) -> None:
     fit = fitted(predictions)
     assert log_loss(predictions, fit) + prior(fit) <= log_loss(predictions, Temperature()) + 1e-9
 
 
 @given(st.lists(st.tuples(confidence, st.booleans()), max_size=5), st.integers(1, 10_000))
-def test_it_stays_within_its_bounds(predictions: Predictions, times: int) -> None:
+def test_fit_stays_within_its_limits(predictions: Predictions, times: int) -> None:
     scores = [score for score, _ in predictions] * times
     fit = Temperature.fit(scores, [correct for _, correct in predictions] * times)
     assert 0.05 <= fit.temperature <= 20
@@ -187,13 +185,13 @@ def test_it_stays_within_its_bounds(predictions: Predictions, times: int) -> Non
 
 
 @pytest.mark.parametrize("correct", [False, True])
-def test_few_predictions_change_little(correct: bool) -> None:
+def test_fit_of_few_predictions_stays_near_the_identity(correct: bool) -> None:
     fit = fitted([(0.8, correct)])
     assert 0.5 < fit.temperature < 2
     assert 0.5 < fit.apply(np.array([0.8]))[0] < 0.95
 
 
-def test_when_all_are_right_or_wrong_nothing_becomes_certain() -> None:
+def test_fit_of_all_correct_or_wrong_predictions_is_not_certain() -> None:
     scores = np.linspace(0.5, 0.99, 200)
     right = Temperature.fit(scores, np.ones(200, dtype=bool)).apply(scores)
     assert (right > scores).all()
@@ -203,29 +201,29 @@ def test_when_all_are_right_or_wrong_nothing_becomes_certain() -> None:
     assert wrong.min() > 1e-3
 
 
-def test_what_can_be_separated_entirely_does_not_become_a_step() -> None:
+def test_fit_of_separable_predictions_is_not_a_step() -> None:
     fit = fitted([(0.4, False), (0.6, True)] * 50)
     assert 0.1 < fit.temperature < 0.5
     assert fit.shift == pytest.approx(0, abs=1e-6)
 
 
-def test_an_order_that_is_wrong_is_not_turned_round() -> None:
+def test_fit_does_not_invert_a_wrong_order() -> None:
     fit = fitted([(0.9, False), (0.1, True)] * 1000)
     assert fit.temperature == 20
     low, high = fit.apply(np.array([0.1, 0.9]))
     assert 0.4 < low < high < 0.6
 
 
-def test_without_predictions_it_is_the_identity() -> None:
+def test_fit_without_predictions_is_the_identity() -> None:
     assert Temperature.fit([], []) == Temperature()
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, math.nan])
-def test_only_probabilities(score: float) -> None:
+def test_refuses_scores_outside_0_and_1(score: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         Temperature.fit([score], [True])
 
 
-def test_lengths_must_agree() -> None:
+def test_refuses_different_lengths() -> None:
     with pytest.raises(ValueError, match="shapes"):
         Temperature.fit([0.5, 0.5], [True])

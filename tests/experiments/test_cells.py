@@ -1,4 +1,4 @@
-"""What a sweep is made of: cells, and the names of their folders."""
+"""The cells of a sweep, and the names of their folders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.strategies import odd_words
         (GridCell(("method.lengths=[1, 2]",)), "method.lengths=[1, 2]"),
     ],
 )
-def test_a_cell_is_called_by_what_is_changed(cell, name):
+def test_cell_name_has_its_changes(cell, name):
     assert cell.name == cell.label == name
 
 
@@ -47,14 +47,14 @@ def test_a_cell_is_called_by_what_is_changed(cell, name):
         "\udcff",
     ],
 )
-def test_a_name_is_safe(value):
+def test_cell_name_is_a_safe_folder_name(value):
     cell = GridCell((f"encoder.name={value}",))
     assert cell.label == f"encoder.name={value}"
     assert cell.name.startswith("encoder.name=")
     assert len(Path("out", cell.name).parts) == 2
     assert not set(cell.name) & set('/\\:*?"<>|\n')
     assert len(cell.name.encode()) <= MAX_NAME_BYTES
-    assert cell.name != cell.label or value == ".."  # which is no parent folder after a key
+    assert cell.name != cell.label or value == ".."  # after a key, it is not the parent folder
     assert cell.name == GridCell(cell.changes).name
 
 
@@ -68,7 +68,7 @@ def test_different_cells_have_different_names(changes):
         assert name.strip(" .") == name
 
 
-def test_all_combinations_in_order():
+def test_makes_all_combinations_in_order():
     cells = make_cells(["method.epsilon=0, 0.1", "method.smoothing_size=1,2"], [0.5, 1], [0, 0.1])
     assert len(cells) == 16
     assert [cell.name for cell in cells[:5]] == [
@@ -92,14 +92,14 @@ def test_all_combinations_in_order():
         ("a=['x]',2],null,true,1e-3,http://b=c", [["x]", 2], None, True, "1e-3", "http://b=c"]),
     ],
 )
-def test_values_are_yaml(axis, values):
+def test_values_are_parsed_as_yaml(axis, values):
     changes = [cell.changes[0] for cell in make_cells([axis])]
     assert [next(iter(parse_change(change).values())) for change in changes] == [
         {"lengths": value} if "method" in axis else value for value in values
     ]
 
 
-def test_pieces_between_spaces():
+def test_splits_only_outside_quotes_and_brackets():
     assert split_unquoted("a=1,2 b=[1, 2] c='x y'", " ") == ["a=1,2", "b=[1, 2]", "c='x y'"]
 
 
@@ -125,13 +125,13 @@ def test_pieces_between_spaces():
         ([], [], [-0.1], "--boundary-noise: give probabilities between 0 and 1, not -0.1"),
     ],
 )
-def test_what_is_refused(axes, shares, noises, message):
+def test_refuses_invalid_grids(axes, shares, noises, message):
     with pytest.raises(UsageError) as caught:
         make_cells(axes, shares, noises)
     assert message in str(caught.value)
 
 
-def test_the_same_training_twice_is_refused():
+def test_refuses_equal_cells():
     cells = make_cells(["method.epsilon=0.1,0.10"])
     settings = {cell: Config.compose(changes=cell.changes) for cell in cells}
     with pytest.raises(UsageError, match=r"method.epsilon=0.1 and method.epsilon=0.10 are the same"):

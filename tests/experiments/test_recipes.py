@@ -1,4 +1,4 @@
-"""Recipes are valid and say what the page says; each ablation of the page changes what it names, and more."""
+"""Recipes are valid and agree with the page; each ablation of the page has an effect."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CORPORA = {
 # Recipes
 
 
-def test_there_is_one_for_each_paper_and_corpus() -> None:
+def test_each_paper_and_corpus_has_a_recipe() -> None:
     names = {f"{method}/{corpus}" for method, names in CORPORA.items() for corpus in names.split()}
     assert {one.name for one in recipes()} == names
     assert len(recipes()) == 28
@@ -48,7 +48,7 @@ def test_there_is_one_for_each_paper_and_corpus() -> None:
 
 
 @pytest.mark.parametrize("one", recipes(), ids=lambda one: one.name)
-def test_a_recipe_is_a_valid_configuration_that_says_what_it_means(one: Recipe) -> None:
+def test_recipe_is_a_valid_configuration(one: Recipe) -> None:
     config = Config.compose(base=one.config)
     assert config.method.name == one.name.split("/")[0]
     assert config.encoder.name == one.encoder != "minilm"
@@ -57,11 +57,11 @@ def test_a_recipe_is_a_valid_configuration_that_says_what_it_means(one: Recipe) 
     assert all(note.strip() for note in (one.paper, one.table, one.corpus, *one.notes))
     assert recipe(one.name) == one
     resolved = config.model_dump(mode="json")
-    for key, value in flat(one.config).items():  # nothing is rounded, sorted or left out on the way
+    for key, value in flat(one.config).items():  # no value is changed by validation
         assert flat(resolved)[key] == value
 
 
-def test_what_the_papers_say_of_some() -> None:
+def test_some_recipes_have_the_values_of_their_papers() -> None:
     smoothing = Config.compose(base=recipe("boundary-smoothing/ace2005").config)
     assert (smoothing.method.epsilon, smoothing.method.smoothing_size) == (0.1, 2)  # type: ignore[attr-defined]
     assert (smoothing.training.epochs, smoothing.training.batch_size) == (50, 48)
@@ -75,23 +75,23 @@ def test_what_the_papers_say_of_some() -> None:
     assert (diffusion.encoder.pooling, diffusion.training.frozen_epochs) == ("max", 5)
 
 
-def test_reading_one_gives_a_copy() -> None:
+def test_reading_a_recipe_returns_a_copy() -> None:
     recipe("diffusion/genia").config["method"]["spans"] = 1
     assert recipe("diffusion/genia").config["method"]["spans"] == 60
 
 
 @pytest.mark.parametrize("name", ["boundary-smoothing/conll03", "", "../settings", "diffusion", "a/b/c"])
-def test_an_unknown_one_is_refused_with_the_names_there_are(name: str) -> None:
+def test_unknown_recipe_lists_the_known_ones(name: str) -> None:
     with pytest.raises(UsageError, match=r"there is no recipe .*; .*there are boundary-smoothing/ace2004, "):
         recipe(name)
 
 
-def test_an_unknown_one_is_refused_with_the_nearest() -> None:
+def test_unknown_recipe_suggests_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"did you mean boundary-smoothing/conll2003\?"):
         recipe("boundary-smoothing/conll03")
 
 
-def test_the_page_has_them_all_in_their_order() -> None:
+def test_page_lists_all_recipes_in_order() -> None:
     rows = re.findall(r"^\| `([\w-]+/\w+)` \| (.*?) \| (.*?) \| `(.*?)` \| ([\d.]+) \|$", PAGE, re.MULTILINE)
     expected = [
         (one.name, f"{one.paper}, {one.table}", one.corpus, one.encoder, f"{one.f1:.2f}") for one in recipes()
@@ -99,10 +99,10 @@ def test_the_page_has_them_all_in_their_order() -> None:
     assert rows == expected
 
 
-# What comes before what
+# Priority of settings
 
 
-def test_a_recipe_is_first_then_the_file_then_changes_then_flags(tmp_path: Path) -> None:
+def test_file_changes_and_options_override_a_recipe(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("training: {epochs: 7, batch_size: 7, warmup: 0.7}\n")
     flags = {"training": {"epochs": 9, "batch_size": None}, "encoder": {"name": None}}
@@ -113,7 +113,7 @@ def test_a_recipe_is_first_then_the_file_then_changes_then_flags(tmp_path: Path)
     assert config.method.epsilon == 0.3  # type: ignore[attr-defined]
 
 
-def test_an_empty_part_of_a_file_leaves_the_recipe_as_it_is(tmp_path: Path) -> None:
+def test_empty_part_of_a_file_keeps_the_recipe(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("method:\nencoder:\n")
     assert compose_settings("diffusion/genia", file, [], {}) == compose_settings(
@@ -121,7 +121,7 @@ def test_an_empty_part_of_a_file_leaves_the_recipe_as_it_is(tmp_path: Path) -> N
     )
 
 
-def test_another_method_than_the_recipes_is_refused(tmp_path: Path) -> None:
+def test_refuses_another_method_than_that_of_the_recipe(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
     file.write_text("method: {name: boundary-offset}\n")
     name = "diffusion/genia"
@@ -138,7 +138,7 @@ def test_another_method_than_the_recipes_is_refused(tmp_path: Path) -> None:
     assert again == compose_settings(name, None, [], {})
 
 
-def test_no_file_is_blamed_where_there_is_none(tmp_path: Path) -> None:
+def test_messages_name_a_file_only_if_there_is_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^training\.epoch: there is no such key"):
         compose_settings("diffusion/genia", None, ["training.epoch=3"], {})
     with pytest.raises(UsageError, match=r"^method\.epsilon: there is no such key"):
@@ -158,7 +158,7 @@ class Ablation(NamedTuple):
 
 
 def ablations() -> list[Ablation]:
-    """Every one-liner of the page, with the recipe of its section."""
+    """Return every ablation of the page, with the recipe of its section."""
     rows = []
     for section in re.split(r"^### ", PAGE, flags=re.MULTILINE)[1:]:
         name = section.split("`")[1]
@@ -207,7 +207,7 @@ EFFECTS = {
     "predict.spans": FOUND,
     "predict.steps": FOUND,
 }
-"""What a setting must change in a model; whatever comes before that here must stay as it was."""
+"""Part of a model that each setting must change; parts listed before it must stay equal."""
 
 SMALL = {
     "": (
@@ -222,7 +222,7 @@ SMALL = {
         "method.size=8",
         "encoder.features.characters=4",
         "encoder.features.pos=4",
-        "predict.threshold=0",  # so that even a model that has learnt nothing is sure enough
+        "predict.threshold=0",  # so that even an untrained model predicts entities
     ),
     "diffusion": (
         "method.size=16",
@@ -231,11 +231,11 @@ SMALL = {
         "predict.threshold=0",
     ),
 }
-"""Sizes with which a test takes no time; all else is the recipe's."""
+"""Small sizes for quick tests; all other settings are those of the recipe."""
 
 
 class Measured(NamedTuple):
-    """What a model with some settings is and does, in the order of what depends on what."""
+    """Weights, loss and predictions of a model, in the order of their dependence."""
 
     network: dict[str, torch.Size]
     loss: float
@@ -244,7 +244,7 @@ class Measured(NamedTuple):
 
 @cache
 def sentences() -> list[Sentence]:
-    """With parts of speech, as the sample has none: the lengths of the words do as well."""
+    """Return sentences with parts of speech, which are made from the lengths of the words."""
     return [
         Sentence(one.words, one.entities, pos=[str(len(word) % 5) for word in one.words])
         for one in islice(read("sample:train"), 8)
@@ -256,7 +256,7 @@ def measured(name: str, changes: tuple[str, ...]) -> Measured:
     config = compose_settings(name, None, [*SMALL[""], *SMALL[name.split("/")[0]], *changes], {})
     torch.manual_seed(0)
     model = Model.build(config, sentences()).eval()
-    for weights in model.parameters():  # so that it finds this and that, which it has not learnt
+    for weights in model.parameters():  # so that an untrained model predicts some entities
         if weights.ndim > 1:
             torch.nn.init.normal_(weights, std=0.5)
     with torch.no_grad():
@@ -270,17 +270,17 @@ def measured(name: str, changes: tuple[str, ...]) -> Measured:
 
 
 def tensors(scores: Any) -> list[torch.Tensor]:
-    """Those of what a method scores, which is a dataclass."""
+    """Return the tensors in the scores of a method, which are a dataclass."""
     parts = (getattr(scores, field.name) for field in fields(scores))
     return [part for part in parts if isinstance(part, torch.Tensor)]
 
 
 @pytest.mark.parametrize("name", sorted({one.recipe for one in ablations()}))
-def test_without_an_ablation_a_model_is_and_does_the_same(name: str) -> None:
+def test_measurement_without_ablation_is_deterministic(name: str) -> None:
     assert measured.__wrapped__(name, ()) == measured(name, ())
 
 
-def test_the_page_has_ablations_of_each_method() -> None:
+def test_page_has_ablations_of_each_method() -> None:
     by_method = [one.recipe.split("/")[0] for one in ablations()]
     assert list(dict.fromkeys(by_method)) == list(METHODS)
     assert all(by_method.count(method) >= 10 for method in METHODS)
@@ -289,7 +289,7 @@ def test_the_page_has_ablations_of_each_method() -> None:
 
 
 @pytest.mark.parametrize("one", ablations(), ids=lambda one: f"{one.recipe.split('/')[0]} {one.changes}")
-def test_an_ablation_changes_the_settings_that_it_names_and_no_others(one: Ablation) -> None:
+def test_ablation_changes_only_its_settings(one: Ablation) -> None:
     before, after = (
         flat(compose_settings(one.recipe, None, changes, {}).model_dump(mode="json"))
         for changes in ((), one.changes)
@@ -300,7 +300,7 @@ def test_an_ablation_changes_the_settings_that_it_names_and_no_others(one: Ablat
 
 
 @pytest.mark.parametrize("one", ablations(), ids=lambda one: f"{one.recipe.split('/')[0]} {one.changes}")
-def test_each_change_of_an_ablation_changes_what_it_is_about(one: Ablation, monkeypatch) -> None:
+def test_each_change_of_an_ablation_has_its_effect(one: Ablation, monkeypatch) -> None:
     for change in one.changes:
         others = tuple(other for other in one.changes if other != change)
         effect = EFFECTS[change.split("=")[0]]
@@ -320,7 +320,7 @@ def test_each_change_of_an_ablation_changes_what_it_is_about(one: Ablation, monk
 
 
 def show_settings(name: str, changes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> str:
-    """The encoder that a model with these settings is built on: what transformers is asked for."""
+    """Return the encoder that a model with these settings requests from transformers."""
     names: list[str] = []
 
     def from_pretrained(name: str, **options: Any) -> None:
@@ -335,7 +335,7 @@ def show_settings(name: str, changes: tuple[str, ...], monkeypatch: pytest.Monke
 
 
 def flat(tree: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """The settings by their keys, as JSON."""
+    """Return the settings by key, as JSON."""
     values = {}
     for key, value in tree.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Sweeps: killed and gone on with, in several processes, with runs that fail."""
+"""Sweeps: killed and resumed, in several processes, with runs that fail."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.training.runs import DEV, LEARNT, assert_same, before_step, config, d
 
 DATA = Data(LEARNT, DEV, DEV[:6])
 LITTLE = {"epochs": 1, "learning_rate": 0.001}
-ALL_SPANS = {"predict": {"threshold": 0.0}}  # so that some are right by chance
+ALL_SPANS = {"predict": {"threshold": 0.0}}  # so that some are correct by chance
 TREE = config(ALL_SPANS, **LITTLE).model_dump(mode="json")
 EPSILONS = make_cells(["method.epsilon=0,0.3"])
 
@@ -46,13 +46,13 @@ def swept(out: Path, cells: list[GridCell] = EPSILONS, seeds: int = 2, **more: A
 
 
 def go(sweep: Sweep, workers: int = 1) -> list[str]:
-    """The runs that were trained."""
+    """Run a sweep and return the names of the trained runs."""
     return [ended.task.label for ended in sweep.run(workers)]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two cells with two seeds each, without an interruption."""
+    """Folder of an uninterrupted sweep with two cells and two seeds each."""
     out = tmp_path_factory.mktemp("whole") / "sweep"
     assert len(go(swept(out))) == 4
     return out
@@ -84,10 +84,10 @@ def assert_same_sweep(one: Path, other: Path) -> None:
     assert sorted(path.parent.relative_to(one) for path in one.rglob("metrics.json")) == folders
 
 
-# What is trained, and what it comes to
+# Runs and results
 
 
-def test_a_run_is_what_train_makes_of_the_same(whole: Path, tmp_path: Path) -> None:
+def test_run_equals_train_with_the_same_settings(whole: Path, tmp_path: Path) -> None:
     assert {str(path.relative_to(whole).parent) for path in whole.rglob("run.yaml")} == {
         f"method.epsilon={epsilon}/seed-{seed}" for epsilon in ("0", "0.3") for seed in (1, 2)
     }
@@ -96,7 +96,7 @@ def test_a_run_is_what_train_makes_of_the_same(whole: Path, tmp_path: Path) -> N
     assert_same(tmp_path / "alone", whole / "method.epsilon=0.3" / "seed-2")
 
 
-def test_mean_and_standard_deviation_of_a_cell(whole: Path) -> None:
+def test_tables_have_mean_and_standard_deviation_of_cells(whole: Path) -> None:
     results = metrics(whole)
     runs = rows(whole / "runs.csv")
     assert [(row["cell"], row["method.epsilon"], row["seed"]) for row in runs] == [
@@ -121,7 +121,7 @@ def test_mean_and_standard_deviation_of_a_cell(whole: Path) -> None:
     assert whole_json["runs"][3]["dev_f1"] == float(runs[3]["dev_f1"])
 
 
-def test_one_seed_has_no_deviation_and_no_data_no_score(tmp_path: Path) -> None:
+def test_one_seed_has_no_deviation_and_missing_data_no_score(tmp_path: Path) -> None:
     sweep = swept(tmp_path, [GridCell()], 1, data=Data(LEARNT, None, DEV[:6]))
     assert go(sweep) == ["as it is, seed 1"]
     (row,) = rows(tmp_path / "sweep.csv")
@@ -130,7 +130,7 @@ def test_one_seed_has_no_deviation_and_no_data_no_score(tmp_path: Path) -> None:
     assert [row[name] for name in ("test_f1_std", "dev_f1_mean", "dev_ece_mean", "test_ece_mean")] == [""] * 4
 
 
-def test_shares_and_noise_are_for_the_training_data_alone(tmp_path: Path) -> None:
+def test_share_and_noise_change_only_the_training_data(tmp_path: Path) -> None:
     cells = make_cells([], [0.5, 1], [0, 0.9])
     sweep = swept(tmp_path, cells, 1)
     data: dict[str, tuple[Any, ...]] = {}
@@ -156,7 +156,7 @@ def test_shares_and_noise_are_for_the_training_data_alone(tmp_path: Path) -> Non
 # Interrupted
 
 
-def test_what_is_finished_is_not_trained_again(copied: Path, whole: Path) -> None:
+def test_complete_runs_are_not_trained_again(copied: Path, whole: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in copied.rglob("seed-*/*")}
     sweep = swept(copied)
     assert len(sweep.find_runs("complete")) == 4
@@ -165,7 +165,7 @@ def test_what_is_finished_is_not_trained_again(copied: Path, whole: Path) -> Non
     assert_same_sweep(copied, whole)
 
 
-def test_runs_that_were_trained_by_hand_count(tmp_path: Path) -> None:
+def test_runs_of_train_count_as_complete(tmp_path: Path) -> None:
     train(
         config(ALL_SPANS, seed=2, **LITTLE),
         sweep_module.sample_share(LEARNT, 0.5, 2),
@@ -176,7 +176,7 @@ def test_runs_that_were_trained_by_hand_count(tmp_path: Path) -> None:
     assert [run.label for run in sweep.find_runs("complete")] == ["share=0.5, seed 2"]
 
 
-def test_killed_in_the_third_run_and_gone_on_with(copied: Path, whole: Path) -> None:
+def test_resumes_after_a_kill_in_the_third_run(copied: Path, whole: Path) -> None:
     shutil.rmtree(copied / "method.epsilon=0.3")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fencepost.training", "torch.utils.tensorboard"])
@@ -197,7 +197,7 @@ def _die_in_the_next(out: Path) -> None:
         go(swept(out))
 
 
-def test_interrupted_in_the_middle_of_a_run(whole: Path, tmp_path: Path) -> None:
+def test_resumes_after_an_interruption_in_a_run(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     with before_step(7, _interrupt), pytest.raises(KeyboardInterrupt):
         go(swept(out))
@@ -210,7 +210,7 @@ def _interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def test_killed_before_the_run_had_all_its_files(tmp_path: Path) -> None:
+def test_resumes_a_run_killed_before_its_first_files(tmp_path: Path) -> None:
     sweep = swept(tmp_path, [GridCell()], 1)
     folder = tmp_path / "as it is" / "seed-1"
     folder.mkdir(parents=True)
@@ -222,7 +222,7 @@ def test_killed_before_the_run_had_all_its_files(tmp_path: Path) -> None:
     assert not (folder / ".fencepost-abcdefgh").exists()
 
 
-# What does not fit
+# Folders that do not fit
 
 
 def change(path: Path, old: str, new: str) -> None:
@@ -235,7 +235,7 @@ RUN = Path("method.epsilon=0.3", "seed-1")
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_a_run_with_other_settings_is_refused(copied: Path, complete: bool) -> None:
+def test_refuses_a_run_with_other_settings(copied: Path, complete: bool) -> None:
     change(copied / RUN / "run.yaml", "epochs: 1", "epochs: 4")
     if not complete:
         (copied / RUN / "metrics.json").unlink()
@@ -248,23 +248,23 @@ def test_a_run_with_other_settings_is_refused(copied: Path, complete: bool) -> N
 
 
 @pytest.mark.parametrize("data", [Data(LEARNT[1:], DEV), Data(LEARNT, DEV[1:]), Data(LEARNT)])
-def test_a_run_with_other_data_is_refused(whole: Path, data: Data) -> None:
+def test_refuses_a_run_with_other_data(whole: Path, data: Data) -> None:
     with pytest.raises(
         UsageError, match=r"epsilon=0/seed-1: contains a run with other training or development"
     ):
         swept(whole, data=data)
 
 
-def test_a_run_with_other_test_data_is_refused(whole: Path, tmp_path: Path) -> None:
+def test_refuses_a_run_with_other_test_data(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="was not scored on this test data; remove the folder"):
         swept(whole, data=Data(LEARNT, DEV, DEV))
-    assert len(swept(whole, data=Data(LEARNT, DEV)).find_runs("complete")) == 4  # its scores are no harm
+    assert len(swept(whole, data=Data(LEARNT, DEV)).find_runs("complete")) == 4  # its scores are not used
     go(swept(tmp_path, [GridCell()], 1, data=Data(LEARNT, DEV)))
     with pytest.raises(UsageError, match="was not scored on this test data"):
         swept(tmp_path, [GridCell()], 1)
 
 
-def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
+def test_refuses_a_folder_that_is_not_a_run(tmp_path: Path) -> None:
     folder = tmp_path / "as it is" / "seed-1"
     folder.mkdir(parents=True)
     (folder / "thesis.tex").write_text("years")
@@ -273,7 +273,7 @@ def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b'{"dev": 3}', b"[" * 100_000, b"\xff" * 10_000, b""])
-def test_results_that_cannot_be_read_are_reported(content: bytes, copied: Path) -> None:
+def test_reports_unreadable_results(content: bytes, copied: Path) -> None:
     (copied / RUN / "metrics.json").write_bytes(content)
     message = r"seed-1/metrics.json: not the results of a training run \(.{5,200}\); remove"
     with pytest.raises(DataError, match=message):
@@ -283,12 +283,12 @@ def test_results_that_cannot_be_read_are_reported(content: bytes, copied: Path) 
 @pytest.mark.parametrize(
     ("data", "name"), [(([],), "training"), ((LEARNT, []), "development"), ((LEARNT, None, []), "test")]
 )
-def test_data_without_sentences(data: Any, name: str) -> None:
+def test_refuses_data_without_sentences(data: Any, name: str) -> None:
     with pytest.raises(UsageError, match=f"the {name} data has no sentences"):
         Data(*data)
 
 
-def test_two_sweeps_in_one_folder_at_a_time(tmp_path: Path) -> None:
+def test_refuses_two_sweeps_in_one_folder(tmp_path: Path) -> None:
     running = swept(tmp_path).run()
     next(running)
     with pytest.raises(UsageError, match="another sweep is running in this folder"):
@@ -300,9 +300,9 @@ def test_two_sweeps_in_one_folder_at_a_time(tmp_path: Path) -> None:
 # Models
 
 
-def test_models_may_be_removed(copied: Path, whole: Path) -> None:
+def test_models_are_removed_without_keep_models(copied: Path, whole: Path) -> None:
     shutil.rmtree(copied / RUN)
-    (copied / RUN.parent / "seed-2" / "checkpoints").mkdir()  # killed at the very end
+    (copied / RUN.parent / "seed-2" / "checkpoints").mkdir()  # left by a kill at the end
     assert go(swept(copied, keep_models=False)) == ["method.epsilon=0.3, seed 1"]
     for folder in copied.glob("*/seed-*"):
         names = {path.name for path in folder.iterdir()}
@@ -314,7 +314,7 @@ def test_models_may_be_removed(copied: Path, whole: Path) -> None:
 # Runs that fail, and several processes
 
 
-def test_a_run_that_fails_does_not_affect_others(tmp_path: Path) -> None:
+def test_failed_run_does_not_affect_others(tmp_path: Path) -> None:
     cells = make_cells([], [0.25, 0.5, 1])
     sweep = swept(tmp_path, cells, 1)
     with patch.object(sweep_module, "run_trial", _failing):
@@ -341,7 +341,7 @@ def _failing(data: Data, run: Trial) -> None:
     trials.run_trial(data, run)
 
 
-def test_a_full_disk_stops_the_sweep_and_is_not_a_failure_of_a_run(tmp_path: Path) -> None:
+def test_full_disk_stops_the_sweep_without_a_failed_run(tmp_path: Path) -> None:
     sweep, calls = swept(tmp_path), list[str]()
 
     def full(_: Data, run: Trial) -> None:
@@ -357,7 +357,7 @@ def test_a_full_disk_stops_the_sweep_and_is_not_a_failure_of_a_run(tmp_path: Pat
 
 @pytest.fixture
 def quick_start() -> Iterator[None]:
-    """Processes from a server that has the libraries loaded already, which takes longer than training."""
+    """Start processes from a server that has loaded the libraries, which takes longer than training."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fencepost.training", "torch.utils.tensorboard"])
     with patch.object(workers, "CONTEXT", context):
@@ -373,7 +373,7 @@ def test_several_processes_give_the_same_results(whole: Path, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("quick_start")
-def test_a_process_that_dies_does_not_affect_other_tasks(tmp_path: Path) -> None:
+def test_killed_process_does_not_affect_other_tasks(tmp_path: Path) -> None:
     tasks = ["good", "die", "raise", "leave", "refuse", "last"]
     ended: dict[str, TaskResult[str]] = {
         one.task: one for one in run_in_processes(partial(_act, tmp_path), tasks, 2)
@@ -407,7 +407,7 @@ def _act(folder: Path, task: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_start")
-def test_a_full_disk_ends_all_processes(tmp_path: Path) -> None:
+def test_full_disk_stops_all_processes(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="full"):
         list(run_in_processes(partial(_act, tmp_path), ["full", "good"], 2))
     assert not multiprocessing.active_children()
@@ -427,7 +427,7 @@ def _wait(seconds: float) -> None:
 
 
 @pytest.mark.slow
-def test_processes_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
+def test_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     context = multiprocessing.get_context("forkserver")
     parent = context.Process(target=_lead, args=(tmp_path,))
     parent.start()
@@ -438,7 +438,7 @@ def test_processes_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> Non
 
 
 def _lead(folder: Path) -> None:
-    with patch.object(workers, "CONTEXT", multiprocessing.get_context("fork")):  # the quickest
+    with patch.object(workers, "CONTEXT", multiprocessing.get_context("fork")):  # the fastest start method
         list(run_in_processes(partial(_tell_and_wait, folder), [600.0, 600.0], 2))
 
 
@@ -462,7 +462,7 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def test_a_device_that_is_absent_fails_each_run(tmp_path: Path) -> None:
+def test_unavailable_device_fails_each_run(tmp_path: Path) -> None:
     """The device of the data reaches the training."""
     data = replace(DATA, device="mps" if torch.cuda.is_available() else "cuda")
     failures = [ended.failure for ended in swept(tmp_path / "sweep", data=data).run() if ended.failure]

@@ -1,4 +1,4 @@
-"""Where the user leaves open how sure the model must be, it is what is best on the development data."""
+"""Without an explicit threshold, the best one on the development data is used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TunableSettings(MethodSettings):
 
 
 class TunableDecoder(TaggerDecoder):
-    """Confidences are so low that none would pass an arbitrary threshold."""
+    """Decoder whose confidences are so low that none reaches an arbitrary threshold."""
 
     def candidates(self, scores: Any, predict: PredictSettings) -> Any:
         candidates = super().candidates(
@@ -70,7 +70,7 @@ def threshold(folder: Path) -> float | None:
     return saved
 
 
-def test_the_saved_model_has_the_threshold_that_its_score_was_reached_with(tmp_path: Path) -> None:
+def test_saved_model_has_the_threshold_of_its_score(tmp_path: Path) -> None:
     outcome = train(settings(), LEARNT, tmp_path / "model", DEV)
     assert outcome.best is not None
     assert outcome.best["dev_f1"] > 0
@@ -83,7 +83,7 @@ def test_the_saved_model_has_the_threshold_that_its_score_was_reached_with(tmp_p
         assert evaluate(DEV, predict(model, DEV, threshold=other)).overall.f1 <= outcome.best["dev_f1"]
 
 
-def test_the_best_epoch_brings_its_own_threshold_back(tmp_path: Path) -> None:
+def test_best_epoch_restores_its_threshold(tmp_path: Path) -> None:
     thresholds = []
 
     def noted(model: Model, folder: Any) -> None:
@@ -100,25 +100,25 @@ def test_the_best_epoch_brings_its_own_threshold_back(tmp_path: Path) -> None:
     assert threshold(tmp_path / "model") == last == epochs[0]
 
 
-def test_what_the_user_has_decided_stays(tmp_path: Path) -> None:
+def test_explicit_threshold_is_kept(tmp_path: Path) -> None:
     train(settings(threshold=0.7), LEARNT, tmp_path / "model", DEV)
     assert threshold(tmp_path / "model") == 0.7
 
 
-def test_without_development_data_it_stays_open(tmp_path: Path) -> None:
+def test_threshold_is_unset_without_development_data(tmp_path: Path) -> None:
     train(settings(), LEARNT, tmp_path / "model")
     assert threshold(tmp_path / "model") is None
 
 
-def test_where_nothing_is_right_it_stays_open(tmp_path: Path) -> None:
-    """No entity of the development data can be found: they all have two words."""
+def test_threshold_is_unset_without_correct_predictions(tmp_path: Path) -> None:
+    """The model cannot predict any entity of the development data: they all have two or more words."""
     long = [s.with_entities(e for e in s.entities if e.end - e.start > 1) for s in DEV]
     train(settings(), LEARNT, tmp_path / "model", long)
     assert threshold(tmp_path / "model") is None
     assert all(record.get("dev_f1", 0) == 0 for record in read_records(tmp_path / "model"))
 
 
-def test_a_run_that_is_resumed_ends_with_the_same(tmp_path: Path) -> None:
+def test_resumed_run_has_the_same_threshold(tmp_path: Path) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Tunings: pruned, killed and gone on with, with trials that fail. Most trials are played, not trained."""
+"""Tunings: pruned, killed and resumed, with trials that fail. Most trials are simulated."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from tests.training.runs import DEV, LEARNT, STEPS, before_step, config, die, re
 
 DATA = Data(LEARNT, DEV)
 LITTLE = {"epochs": 2, "learning_rate": 0.001}
-ALL_SPANS = {"predict": {"threshold": 0.0}}  # so that some are right by chance
+ALL_SPANS = {"predict": {"threshold": 0.0}}  # so that some are correct by chance
 SEARCHED = ["training.learning_rate=1e-4..1e-2:log", "method.epsilon=0,0.1,0.2"]
 
 
@@ -71,7 +71,7 @@ def timeless(trials: list[TrialRecord]) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without waiting for the disk."""
+    """Write studies without waiting for the disk."""
 
     def connect(path: Path) -> sqlite3.Connection:
         connection = sqlite3.Connection(path)
@@ -84,7 +84,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 # The space
 
 
-def test_what_may_be_written() -> None:
+def test_search_options_are_parsed() -> None:
     domains = space(
         "training.learning_rate=1e-4..1e-2:log",
         "training.warmup=0..0.4:0.1",
@@ -106,10 +106,10 @@ def test_what_may_be_written() -> None:
     assert isinstance(domains["training.batch_size"].to_tree()["low"], int)  # type: ignore[call-overload]
 
 
-def test_a_file_says_the_same_and_is_what_is_shown(tmp_path: Path) -> None:
+def test_space_file_equals_options_and_its_own_dump(tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     path.write_text(
-        "training.learning_rate: {low: 1e-4, high: 1e-2, log: true}\n"  # text, as YAML sees it
+        "training.learning_rate: {low: 1e-4, high: 1e-2, log: true}\n"  # text in YAML
         "method.epsilon: [0, 1e-1, 0.2]\n"
     )
     domains = parse_space(read_space(path), config())
@@ -124,7 +124,7 @@ def test_a_file_says_the_same_and_is_what_is_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("encoder", ["minilm", "scratch"])
-def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
+def test_each_method_has_a_default_space(method: str, encoder: str) -> None:
     settings = Config.compose(changes=[f"method.name={method}", f"encoder.name={encoder}"])
     domains = parse_space(make_default_space(settings), settings)
     assert ("training.encoder_learning_rate" in domains) == (encoder == "minilm")
@@ -132,7 +132,7 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
         f"method.{key}" for key in METHODS[method].settings.searched
     ]
     assert METHODS[method].settings.searched
-    for key, domain in domains.items():  # so that the first trial can be the settings as they are
+    for key, domain in domains.items():  # so that the first trial can have the given settings
         value: Any = settings.model_dump(mode="json")
         for part in key.split("."):
             value = value[part]
@@ -164,7 +164,7 @@ def test_each_method_has_a_space_of_its_own(method: str, encoder: str) -> None:
         ("method=1..2", r"method: should be a mapping \(keys: name, "),
     ],
 )
-def test_what_may_not(text: str, message: str) -> None:
+def test_refuses_invalid_search_options(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         space(text)
 
@@ -183,7 +183,7 @@ def test_what_may_not(text: str, message: str) -> None:
         ("training..epochs: [1, 2]", "not a key"),
     ],
 )
-def test_what_a_file_may_not_say(text: str, message: str, tmp_path: Path) -> None:
+def test_refuses_invalid_space_files(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     path.write_text(text)
     with pytest.raises((UsageError, DataError), match=message):
@@ -199,9 +199,7 @@ def test_what_a_file_may_not_say(text: str, message: str, tmp_path: Path) -> Non
         (b"[" * 5_000, "this is not valid YAML: .{1,200}$"),
     ],
 )
-def test_files_without_a_search_space_are_refused(
-    content: bytes | None, message: str, tmp_path: Path
-) -> None:
+def test_refuses_files_without_a_search_space(content: bytes | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     if content is not None:
         path.write_bytes(content)
@@ -209,7 +207,7 @@ def test_files_without_a_search_space_are_refused(
         read_space(path)
 
 
-def test_numbers_are_used_with_few_digits_and_within_their_range() -> None:
+def test_numbers_are_rounded_within_their_range() -> None:
     assert Range(1e-5, 1e-3, log=True).decode(0.000123456) == 0.0001235
     assert Range(0.0, 0.3).decode(0.123456) == 0.1235
     assert Range(0.12343, 0.3).decode(0.123432) == 0.12343
@@ -223,7 +221,7 @@ def test_numbers_are_used_with_few_digits_and_within_their_range() -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tuning of 3 trials, without an interruption."""
+    """Folder of an uninterrupted tuning of 3 trials."""
     out = tmp_path_factory.mktemp("whole") / "tuning"
     go(tuning(out), 3)
     return out
@@ -234,7 +232,7 @@ def results(out: Path) -> dict[str, Any]:
     return content
 
 
-def test_files_at_the_end(whole: Path) -> None:
+def test_tuning_writes_results_models_and_tables(whole: Path) -> None:
     content = results(whole)
     trials = content["trials"]
     assert [one["state"] for one in trials] == ["complete"] * 3
@@ -269,14 +267,14 @@ def test_files_at_the_end(whole: Path) -> None:
     ]
 
 
-def test_the_best_settings_train_to_the_same_score(whole: Path, tmp_path: Path) -> None:
+def test_best_settings_reproduce_the_best_score(whole: Path, tmp_path: Path) -> None:
     best = results(whole)["best"]
     outcome = train(Config.compose(whole / "best.yaml"), LEARNT, tmp_path / "model", DEV)
     assert outcome.best is not None
     assert outcome.best["dev_f1"] == best["dev_f1"] > 0
 
 
-def test_only_the_best_is_scored_on_the_test_data(whole: Path) -> None:
+def test_only_the_best_trial_is_scored_on_the_test_data(whole: Path) -> None:
     tested = tuning(whole, data=Data(LEARNT, DEV, DEV))
     with patch.object(tuning_module, "load", wraps=tuning_module.load) as load, tested as t:
         assert list(t.run(3)) == []
@@ -294,8 +292,8 @@ def _search_and_die(out: Path, step: int) -> None:
         go(tuning(out), 2)
 
 
-def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
-    """In the second epoch of the first trial, which resumes from its checkpoint."""
+def test_resumes_a_killed_trial_from_its_checkpoint(whole: Path, tmp_path: Path) -> None:
+    """The kill is in the second epoch of the first trial."""
     out = tmp_path / "tuning"
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fencepost.training", "torch.utils.tensorboard"])
@@ -314,7 +312,7 @@ def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_killed_at_the_very_end_or_beginning_of_a_training(complete: bool, tmp_path: Path) -> None:
+def test_resumes_after_a_kill_at_the_start_or_end_of_a_training(complete: bool, tmp_path: Path) -> None:
     settings = config(epochs=1, learning_rate=0.001)
     folder = tmp_path / "tuning" / "trials" / "0000"
     with tuning(tmp_path / "tuning", settings) as killed:
@@ -331,7 +329,7 @@ def test_killed_at_the_very_end_or_beginning_of_a_training(complete: bool, tmp_p
     assert trial.by_epoch == {1: result(folder)["dev"]["dev_f1"]}
 
 
-def test_what_an_epoch_is_reported_with_and_how_a_training_ends(tmp_path: Path) -> None:
+def test_after_epoch_gets_scores_and_can_stop_a_training(tmp_path: Path) -> None:
     epochs = []
 
     def hook(epoch: int, f1: float) -> None:
@@ -347,14 +345,14 @@ def test_what_an_epoch_is_reported_with_and_how_a_training_ends(tmp_path: Path) 
     assert len(result(tmp_path)["epochs"]) == 3
 
 
-# Trials that are played
+# Simulated trials
 
 Play = Callable[[Config, int], float]
 
 
 @contextmanager
 def played(f1: Play) -> Iterator[list[Config]]:
-    """In place of training: the development F1 after each epoch; the settings of all trials."""
+    """Replace training by a function of the development F1, and collect the settings of all trials."""
     configs: list[Config] = []
 
     def fake(config: Config, *_: Any, after_epoch: AfterEpoch, **__: Any) -> None:
@@ -367,11 +365,11 @@ def played(f1: Play) -> Iterator[list[Config]]:
 
 
 def by_rate(config: Config, epoch: int) -> float:
-    """The higher the learning rate, the better, and nothing else matters."""
+    """Return an F1 that depends only on the learning rate and the epoch, and increases with both."""
     return min(1.0, 50 * config.training.learning_rate) * (1 - 0.5**epoch)
 
 
-def test_trials_below_the_median_are_given_up(tmp_path: Path) -> None:
+def test_trials_below_the_median_are_pruned(tmp_path: Path) -> None:
     settings = config(epochs=4)
     with played(by_rate):
         trials = go(tuning(tmp_path, settings), 12)
@@ -380,7 +378,7 @@ def test_trials_below_the_median_are_given_up(tmp_path: Path) -> None:
         before = [other for other in trials[: one.number] if other.state == "complete"]
         expected = 4
         if len(before) >= 5:
-            for epoch in (2, 3):  # the first quarter is let off, and the last one is over anyway
+            for epoch in (2, 3):  # the first quarter is never pruned, and the last epoch is the end anyway
                 others = sorted(other.by_epoch[epoch] for other in before)
                 middle = (others[(len(others) - 1) // 2] + others[len(others) // 2]) / 2
                 if max(list(one.by_epoch.values())[:epoch]) < middle:
@@ -390,7 +388,7 @@ def test_trials_below_the_median_are_given_up(tmp_path: Path) -> None:
     assert results(tmp_path)["best"]["dev_f1"] == max(one.f1 or 0 for one in trials)
 
 
-def test_or_not(tmp_path: Path) -> None:
+def test_pruner_none_completes_all_trials(tmp_path: Path) -> None:
     with played(by_rate):
         trials = go(tuning(tmp_path, config(epochs=4), pruner="none"), 8)
     assert {one.state for one in trials} == {"complete"}
@@ -398,8 +396,8 @@ def test_or_not(tmp_path: Path) -> None:
         tuning(tmp_path, pruner="medium")
 
 
-def test_what_the_search_depends_on(tmp_path: Path) -> None:
-    """The seed, and the scores once the first trials are over."""
+def test_search_depends_on_seed_and_scores(tmp_path: Path) -> None:
+    """The scores have an effect only after the first, random trials."""
     rates = {}
     plays: dict[str, tuple[int, Play]] = {
         "one": (1, by_rate),
@@ -419,10 +417,10 @@ def test_what_the_search_depends_on(tmp_path: Path) -> None:
 
 
 class Killed(BaseException):
-    """Like a kill: nothing is done about it."""
+    """Exception like a kill: no code handles it."""
 
 
-def test_interrupted_anywhere_it_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+def test_interrupted_search_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     few = config(epochs=2)
     with played(by_rate):
         undisturbed = go(tuning(tmp_path / "undisturbed", few), 8)
@@ -450,7 +448,7 @@ def test_interrupted_anywhere_it_ends_as_if_nothing_had_happened(tmp_path: Path)
 
 
 @pytest.mark.parametrize("killed_at", [4, 6])  # of three trials with two values each: at random, and by TPE
-def test_killed_between_two_values_of_a_trial_it_draws_the_same(
+def test_trial_killed_between_two_values_draws_the_same(
     killed_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranges = space("training.learning_rate=1e-4..1e-2:log", "method.epsilon=0..0.3")
@@ -477,7 +475,7 @@ def test_killed_between_two_values_of_a_trial_it_draws_the_same(
         assert timeless(again.trials) == timeless(undisturbed)
 
 
-def test_more_trials_in_the_same_folder(tmp_path: Path) -> None:
+def test_same_folder_continues_with_more_trials(tmp_path: Path) -> None:
     with played(by_rate):
         assert len(go(tuning(tmp_path), 3)) == 3
         assert [one.number for one in go(tuning(tmp_path), 5)] == [3, 4]
@@ -485,7 +483,7 @@ def test_more_trials_in_the_same_folder(tmp_path: Path) -> None:
         assert go(tuning(tmp_path), 6, minutes=0) == []
 
 
-def test_a_trial_that_kills_its_process_each_time_has_failed(tmp_path: Path) -> None:
+def test_trial_that_kills_its_process_3_times_fails(tmp_path: Path) -> None:
     def deadly(config: Config, epoch: int) -> float:
         if config.training.learning_rate == 0.001:
             raise Killed
@@ -503,7 +501,7 @@ def test_a_trial_that_kills_its_process_each_time_has_failed(tmp_path: Path) -> 
     )
 
 
-def test_the_same_values_are_not_trained_twice(tmp_path: Path) -> None:
+def test_equal_values_are_not_trained_twice(tmp_path: Path) -> None:
     few = space("method.epsilon=0,0.1,0.2")
     with played(lambda config, _: 0.5 + config.method.epsilon) as configs:  # type: ignore[attr-defined]
         trials = go(tuning(tmp_path, of=few), 8)
@@ -515,14 +513,14 @@ def test_the_same_values_are_not_trained_twice(tmp_path: Path) -> None:
             assert trials[one.same_as].values == one.values
             assert trials[one.same_as].same_as is None
     best = results(tmp_path)["best"]["trial"]
-    assert trials[best].same_as is None  # where its model is
+    assert trials[best].same_as is None  # the trial that has the model
 
 
-# What fails
+# Failures
 
 
 def failing(*numbers: int) -> tuple[Play, list[Exception]]:
-    """Fails in trials with these numbers, with errors of several kinds in turn."""
+    """Return a function that fails in trials with these numbers, with varying errors."""
     errors = [
         Diverged("the loss is no number at step 3: the training diverges. The model is in a. Lower the rate"),
         ZeroDivisionError("by hand"),
@@ -541,7 +539,7 @@ def failing(*numbers: int) -> tuple[Play, list[Exception]]:
     return play, errors
 
 
-def test_a_trial_that_fails_does_not_affect_others(tmp_path: Path) -> None:
+def test_failed_trial_does_not_affect_others(tmp_path: Path) -> None:
     with played(failing(0, 1, 3)[0]):
         trials = go(tuning(tmp_path), 5)
     assert [one.state for one in trials] == ["failed", "failed", "complete", "failed", "complete"]
@@ -557,8 +555,8 @@ def test_a_trial_that_fails_does_not_affect_others(tmp_path: Path) -> None:
     assert results(tmp_path)["best"]["trial"] in (2, 4)
 
 
-def test_a_full_disk_is_not_the_fault_of_a_trial(tmp_path: Path) -> None:
-    """The search stops, and the same command continues with the same trial."""
+def test_full_disk_stops_the_search_without_a_failed_trial(tmp_path: Path) -> None:
+    """The same command resumes with the same trial."""
 
     def full(config: Config, epoch: int) -> float:
         if epoch == 2:
@@ -574,7 +572,7 @@ def test_a_full_disk_is_not_the_fault_of_a_trial(tmp_path: Path) -> None:
     assert [one.state for one in resumed] == ["complete", "complete"]
 
 
-def test_a_study_that_cannot_be_written(tmp_path: Path) -> None:
+def test_reports_a_study_that_cannot_be_written(tmp_path: Path) -> None:
     with played(by_rate):
         go(tuning(tmp_path), 1)
         with (
@@ -585,7 +583,7 @@ def test_a_study_that_cannot_be_written(tmp_path: Path) -> None:
         assert [one.state for one in go(tuning(tmp_path), 3)] == ["complete", "complete"]
 
 
-def test_three_in_a_row_end_the_search(tmp_path: Path) -> None:
+def test_three_failed_trials_in_a_row_end_the_search(tmp_path: Path) -> None:
     play, _ = failing(1, 2, 3)
     with (
         played(play),
@@ -598,7 +596,7 @@ def test_three_in_a_row_end_the_search(tmp_path: Path) -> None:
         assert len(go(tuning(tmp_path), 6)) == 2
 
 
-def test_all_failed(tmp_path: Path) -> None:
+def test_all_failed_trials_are_reported(tmp_path: Path) -> None:
     with (
         played(failing(0, 1)[0]),
         pytest.raises(
@@ -610,7 +608,7 @@ def test_all_failed(tmp_path: Path) -> None:
     assert results(tmp_path)["best"] is None
 
 
-def test_values_that_do_not_go_together_fail(tmp_path: Path) -> None:
+def test_incompatible_values_fail_their_trial(tmp_path: Path) -> None:
     settings = Config.compose(changes=["method.name=diffusion", "encoder.name=scratch", "training.epochs=1"])
     of = space("method.size=8,128", "method.heads=4,16", settings=settings)
     with played(by_rate):
@@ -624,7 +622,7 @@ def test_values_that_do_not_go_together_fail(tmp_path: Path) -> None:
 # Importance
 
 
-def test_the_setting_that_matters_is_found(tmp_path: Path) -> None:
+def test_importance_finds_the_relevant_setting(tmp_path: Path) -> None:
     of = space("training.learning_rate=1e-4..1e-2:log", "training.warmup=0..0.5", "method.epsilon=0,0.1")
     with played(by_rate):
         go(tuning(tmp_path, config(epochs=1), of, startup_trials=20), 20)
@@ -635,7 +633,7 @@ def test_the_setting_that_matters_is_found(tmp_path: Path) -> None:
     assert sum(importance.values()) == pytest.approx(1)
 
 
-def test_where_nothing_can_be_said_about_it(tmp_path: Path) -> None:
+def test_explains_why_there_is_no_importance(tmp_path: Path) -> None:
     with played(lambda *_: 0.5):
         go(tuning(tmp_path / "same", config(epochs=1)), 4)
     with played(by_rate):
@@ -644,10 +642,10 @@ def test_where_nothing_can_be_said_about_it(tmp_path: Path) -> None:
     assert results(tmp_path / "one")["no_importance"].startswith("only one setting is searched")
 
 
-# What is refused
+# Refusals
 
 
-def test_another_study_is_refused(tmp_path: Path) -> None:
+def test_refuses_another_study(tmp_path: Path) -> None:
     with played(by_rate):
         go(tuning(tmp_path), 1)
     for other, message in (
@@ -673,7 +671,7 @@ def test_another_study_is_refused(tmp_path: Path) -> None:
     assert [one["trial"] for one in results(tmp_path)["trials"]] == [0]
 
 
-def test_two_tunings_in_one_folder_at_a_time(tmp_path: Path) -> None:
+def test_refuses_two_tunings_in_one_folder(tmp_path: Path) -> None:
     with played(by_rate), tuning(tmp_path) as first:
         next(first.run(2))
         with pytest.raises(UsageError, match="another tuning is running in this folder"):
@@ -682,7 +680,7 @@ def test_two_tunings_in_one_folder_at_a_time(tmp_path: Path) -> None:
         assert len(go(tuning(tmp_path), 2)) == 1
 
 
-def test_folders_that_will_not_do(tmp_path: Path) -> None:
+def test_refuses_unsuitable_folders(tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("years")
     with pytest.raises(UsageError, match="thesis: already exists and is not a study"):
@@ -694,11 +692,11 @@ def test_folders_that_will_not_do(tmp_path: Path) -> None:
     (tmp_path / "broken" / "study.db").write_text("years " * 1000)
     with pytest.raises(UsageError, match=r"study.db: cannot be read as a study \(file is not a database"):
         go(tuning(tmp_path / "broken"), 1)
-    with played(by_rate):  # letters that mean something in an address
+    with played(by_rate):  # characters with a meaning in a URL
         assert go(tuning(tmp_path / "a{b}?c=%20#d e"), 1)
 
 
-def test_what_a_tuning_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_needs_development_data_and_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="tuning needs development data"):
         tuning(tmp_path, data=Data(LEARNT))
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -714,7 +712,7 @@ def test_all_models_can_be_kept(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("trials/*/model.safetensors"))) == 1
 
 
-def test_the_space_is_shown_as_a_file_has_it(whole: Path) -> None:
+def test_results_have_the_space_in_the_file_format(whole: Path) -> None:
     assert (
         results(whole)["space"]
         == dump_space(space())

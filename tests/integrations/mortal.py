@@ -1,4 +1,4 @@
-"""A worker that dies; Ray's processes import it, so that it needs little."""
+"""A worker that dies; processes of Ray import it, so it has few imports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fencepost.integrations.ray import Worker
 
 
 class Dying:
-    """In the place of a recogniser."""
+    """Replacement of a recogniser that kills its process."""
 
     def annotate(self, texts: Iterator[str]) -> Iterator[Any]:
         next(iter(texts))
@@ -21,7 +21,7 @@ class Dying:
 
 
 class Mortal(Worker):
-    """The first that comes to its second part dies of it."""
+    """Worker of which the first one to reach its second part dies."""
 
     parts = 0
 

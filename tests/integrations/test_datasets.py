@@ -1,4 +1,4 @@
-"""Data sets to sentences: the same as from files, and errors in them are named by row and column."""
+"""Data sets of Hugging Face: the same sentences as from files, and errors with row and column."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ def flat() -> Dataset:
     return table(FLAT, ner_tags=List(ClassLabel(names=TAGS)))
 
 
-# What is read
+# Reading
 
 
 @pytest.mark.parametrize("list_of", [List, Sequence, datasets.LargeList])
-def test_numbers_become_tags_through_their_names(list_of):
+def test_class_labels_are_read_as_tags(list_of):
     assert list(sentences(table(FLAT, ner_tags=list_of(ClassLabel(names=TAGS))))) == READ_FLAT
 
 
 @pytest.mark.parametrize("form", ["numpy", "torch", "arrow"])
-def test_the_format_of_a_data_set_makes_no_difference(flat, form):
+def test_format_of_a_data_set_has_no_effect(flat, form):
     assert list(sentences(flat.with_format(form))) == READ_FLAT
 
 
-def test_a_stream_is_read_as_one(flat):
+def test_stream_is_read_lazily(flat):
     streamed = flat.to_iterable_dataset()
     assert list(sentences(streamed)) == READ_FLAT
     numbers = []
@@ -82,7 +82,7 @@ def test_a_stream_is_read_as_one(flat):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_only_the_columns_that_are_needed_are_decoded(flat, streaming):
+def test_decodes_only_the_needed_columns(flat, streaming):
     pictures = flat.add_column("picture", [{"bytes": b"no picture", "path": None}] * 2)
     pictures = pictures.cast_column("picture", datasets.Image())
     with pytest.raises(OSError, match="identify"):
@@ -101,13 +101,13 @@ def test_only_the_columns_that_are_needed_are_decoded(flat, streaming):
     ],
 )
 @pytest.mark.parametrize("names", [("words", "tags"), ("tokens", "labels")])
-def test_tags_may_be_strings_of_any_scheme(tags, spans, names):
+def test_reads_tags_of_any_scheme(tags, spans, names):
     words, column = names
     (sentence,) = sentences(Dataset.from_list([{words: list("abcd"), column: tags}]))
     assert [entity.key for entity in sentence.entities] == spans
 
 
-def test_tags_that_break_their_scheme_are_read_as_from_files_with_a_note():
+def test_irregular_tags_are_read_like_files_with_a_note():
     rows = [{"tokens": ["a"], "tags": ["B-X"]}] * 3 + [{"tokens": ["a", "b"], "tags": ["B-X", "I-Y"]}]
     reading = Rows(Dataset.from_list(rows))
     assert [entity.key for entity in list(reading)[3].entities] == [(0, 1, "X"), (1, 2, "Y")]
@@ -120,7 +120,7 @@ def test_tags_that_break_their_scheme_are_read_as_from_files_with_a_note():
 @pytest.mark.parametrize("key", ["type", "label", "entity_type"])
 @pytest.mark.parametrize("classes", [True, False])
 @pytest.mark.parametrize("lists", [True, False])
-def test_spans_in_every_form(key, classes, lists):
+def test_reads_spans_in_every_form(key, classes, lists):
     """A list of dictionaries or a dictionary of lists; types as names or as numbers with names."""
     numbers = {"LOC": 0, "ORG": 1}
     of_type = ClassLabel(names=list(numbers)) if classes else Value("string")
@@ -140,7 +140,7 @@ def test_spans_in_every_form(key, classes, lists):
     assert second == Sentence(["nobody", "met", "him"])
 
 
-def test_ends_are_what_the_content_shows():
+def test_ends_are_detected_from_the_content():
     inclusive = [{"tokens": ["a", "b", "c"], "spans": [{"start": 0, "end": 1, "type": "X"}]}]
     sign = {"tokens": ["a"], "spans": [{"start": 0, "end": 0, "type": "X"}]}
     first, _ = sentences([*inclusive, sign])
@@ -154,7 +154,7 @@ def test_ends_are_what_the_content_shows():
         list(sentences([sign, other]))
 
 
-def test_raw_text_with_spans_by_character():
+def test_reads_raw_text_with_character_spans():
     row = {
         "id": "d",
         "text": "Ada was in London. She left.",
@@ -167,7 +167,7 @@ def test_raw_text_with_spans_by_character():
 
 
 @pytest.mark.parametrize("lists", [True, False])
-def test_raw_text_with_words_and_their_offsets_keeps_them(lists):
+def test_raw_text_keeps_its_words_with_offsets(lists):
     tokens: Any = [{"text": "Ada", "start": 0, "end": 3}, {"text": "-x", "start": 3, "end": 5}]
     if lists:
         tokens = {key: [token[key] for token in tokens] for key in tokens[0]}
@@ -179,7 +179,7 @@ def test_raw_text_with_words_and_their_offsets_keeps_them(lists):
 
 @pytest.mark.parametrize("column", ["sentence", "tokens", "words"])
 @pytest.mark.parametrize("first", ["Ada left.", None])
-def test_raw_text_may_have_other_text_beside_it(column, first):
+def test_raw_text_may_have_other_text_columns(column, first):
     spans = [{"start": 0, "end": 3, "label": "PER"}]
     rows = [{column: one, "text": "Ada left.", "entities": spans} for one in (first, "She left.")]
     read_rows = list(sentences(Dataset.from_list(rows)))
@@ -187,12 +187,12 @@ def test_raw_text_may_have_other_text_beside_it(column, first):
     assert [one.entities for one in read_rows] == [(Entity(0, 1, "PER"),)] * 2
 
 
-def test_words_are_where_the_lists_are():
+def test_words_are_read_from_the_column_of_lists():
     (sentence,) = sentences([{"tokens": "Ada left", "words": ["Ada", "left"], "tags": ["B-PER", "O"]}])
     assert sentence == Sentence(["Ada", "left"], [Entity(0, 1, "PER")])
 
 
-def test_numbers_of_arrays_are_numbers():
+def test_numpy_numbers_are_read_as_numbers():
     class Table(list):
         features = Features(
             {"ner_tags": List(ClassLabel(names=TAGS)), "pos": List(ClassLabel(names=["N", "V"]))}
@@ -203,7 +203,7 @@ def test_numbers_of_arrays_are_numbers():
     assert sentence == Sentence(["Ada", "left"], [Entity(0, 1, "PER")], id="7", pos=("N", "V"))
 
 
-def test_names_are_text_or_numbers_and_others_are_noted():
+def test_ids_are_text_or_numbers_and_others_are_noted():
     names = [3.0, np.float32(0.5), float("nan"), True, ["a"], "b"]
     reading = Rows([{"id": name, "tokens": ["a"], "tags": ["O"]} for name in names])
     assert [(one.id, one.meta) for one in reading] == [
@@ -214,7 +214,7 @@ def test_names_are_text_or_numbers_and_others_are_noted():
     ]
 
 
-def test_columns_can_be_named(flat):
+def test_columns_can_be_chosen(flat):
     other = flat.rename_columns({"tokens": "w", "ner_tags": "t", "id": "key", "doc_id": "book"})
     columns = {"tokens": "w", "tags": "t", "id": "key", "doc": "book"}
     assert list(sentences(other, columns)) == READ_FLAT
@@ -225,14 +225,14 @@ def test_columns_can_be_named(flat):
     assert next(sentences(both, {"spans": "spans"})).entities == (Entity(0, 4, "X"),)
 
 
-def test_parts_of_speech_by_name_or_by_number(flat):
+def test_reads_parts_of_speech_by_name_or_number(flat):
     pos = flat.add_column("pos_tags", [[0, 0, 1, 0], [1, 1]])
     assert next(sentences(pos)).pos == ("0", "0", "1", "0")
     named = pos.cast_column("pos_tags", List(ClassLabel(names=["NN", "IN"])))
     assert next(sentences(named)).pos == ("NN", "NN", "IN", "NN")
 
 
-def test_a_function_of_the_user_makes_the_rows(flat):
+def test_transform_of_the_user_is_applied(flat):
     def lower(rows: Any) -> Any:
         return {
             "tokens": [[w.lower() for w in words] for words in rows["tokens"]],
@@ -246,7 +246,7 @@ def test_no_rows_give_no_sentences(flat):
     assert list(sentences(flat.select([]))) == list(sentences([])) == []
 
 
-# What is refused
+# Refusals
 
 
 WRONG = {
@@ -321,7 +321,7 @@ def test_errors_name_row_and_column(case):
         list(sentences(rows, name="my rows"))
 
 
-def test_a_number_beyond_the_names_is_refused(flat):
+def test_refuses_a_class_label_without_a_name(flat):
     rows = [*flat, {**FLAT[0], "ner_tags": [0, 0, -100, 0]}]
 
     class Stream(list):
@@ -341,19 +341,19 @@ def test_a_number_beyond_the_names_is_refused(flat):
         ([{"tokens": ["a"]}], {"tagz": "tokens"}, "there is no column 'tagz'; did you mean tags?"),
     ],
 )
-def test_columns_that_do_not_do_are_listed(rows, columns, message):
+def test_refuses_unsuitable_columns_and_lists_them(rows, columns, message):
     with pytest.raises(UsageError) as caught:
         list(sentences(rows, columns))
     assert message in str(caught.value)
 
 
-def test_an_error_in_raw_text_says_which_columns_are_meant():
+def test_error_in_raw_text_names_the_chosen_columns():
     rows = [{"body": "Ada", "marks": [{"start": 0, "end": "x", "label": "PER"}]}]
     with pytest.raises(DataError, match=r"row 0: spans\[0\]\.end is 'x', .*spans is the column 'marks'"):
         list(sentences(rows, {"text": "body", "spans": "marks"}))
 
 
-def test_one_broken_row_does_not_affect_others():
+def test_broken_row_does_not_affect_others():
     rows = [
         {"tokens": [word], "tags": [tag]} for word, tag in (("a", "O"), ("b", "Q"), (3, "O"), ("d", "B-X"))
     ]
@@ -369,7 +369,7 @@ def test_one_broken_row_does_not_affect_others():
 
 
 def own(sentence: Sentence) -> dict[str, Any]:
-    """A sentence as a row of words with spans."""
+    """Return a sentence as a row of words with spans."""
     return {
         "id": sentence.id,
         "doc": sentence.doc,
@@ -402,13 +402,13 @@ OWN = Features(
 
 
 def bare(sentence: Sentence) -> Sentence:
-    """Without what else a corpus says."""
+    """Return the sentence without meta."""
     return replace(sentence, meta={}, entities=[replace(e, meta={}) for e in sentence.entities])
 
 
 @settings(max_examples=25)
 @given(st.lists(strategies.odd_sentences(), min_size=1, max_size=4))
-def test_sentences_are_the_same_after_they_have_been_rows(examples):
+def test_sentences_are_read_back_from_rows(examples):
     examples = [bare(sentence) for sentence in examples]
     assert list(sentences(Dataset.from_list([own(s) for s in examples], features=OWN))) == examples
 
@@ -421,7 +421,7 @@ def flat_sentences(draw):
 
 @settings(max_examples=25)
 @given(st.lists(flat_sentences(), min_size=1, max_size=4), st.sampled_from(iob.WRITE_SCHEMES), st.booleans())
-def test_flat_sentences_are_the_same_after_they_have_been_tags(examples, scheme, numbers):
+def test_flat_sentences_are_read_back_from_tags(examples, scheme, numbers):
     tags = [iob.from_entities(len(s), s.entities, scheme) for s in examples]
     names = sorted({tag for of_one in tags for tag in of_one} | {"O"})
     rows = [{"tokens": list(s.words), "ner_tags": of_one} for s, of_one in zip(examples, tags, strict=True)]
@@ -429,7 +429,7 @@ def test_flat_sentences_are_the_same_after_they_have_been_tags(examples, scheme,
     if numbers:
         of_tags = ClassLabel(names=names)
         rows = [{**row, "ner_tags": [names.index(tag) for tag in row["ner_tags"]]} for row in rows]
-    options = ReadOptions(scheme="bioes" if scheme == "bmes" else scheme)  # of a few tags, none is certain
+    options = ReadOptions(scheme="bioes" if scheme == "bmes" else scheme)  # few tags do not determine it
     assert list(sentences(table(rows, ner_tags=List(of_tags)), options=options)) == examples
 
 
@@ -444,8 +444,8 @@ def offline(tmp_path, monkeypatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("kind", ["json", "parquet", "disk"])
-def test_a_corpus_is_the_same_through_the_library(offline, tmp_path, kind, streaming):
-    """Read as a file by us; and as JSON, as Parquet or from a disk by the library."""
+def test_corpus_read_through_datasets_is_the_same(offline, tmp_path, kind, streaming):
+    """Compare our reader with the library, which reads JSON, Parquet or a saved data set."""
     corpus = [bare(sentence) for sentence in islice(read("sample:train"), 60)]
     path = tmp_path / "corpus.jsonl"
     write(corpus, path)
@@ -482,7 +482,7 @@ def test_a_corpus_is_the_same_through_the_library(offline, tmp_path, kind, strea
 FEW = {**SETTINGS, "training": {**SETTINGS["training"], "epochs": 1}}
 
 
-def test_training_on_a_data_set_is_training_on_its_sentences(tmp_path, capfd):
+def test_training_on_a_data_set_equals_training_on_sentences(tmp_path, capfd):
     training, dev = [bare(s) for s in LEARNT], [bare(s) for s in DEV]
     train(config(epochs=1), training, tmp_path / "sentences", dev, dev[:5])
     splits = DatasetDict(
@@ -498,8 +498,8 @@ def test_training_on_a_data_set_is_training_on_its_sentences(tmp_path, capfd):
     assert fencepost.load(tmp_path / "rows").types == outcome.model.types
 
 
-def test_data_from_everywhere(tmp_path, capfd):
-    """A file for training, a stream of rows for development, sentences for the test."""
+def test_trains_on_files_rows_and_sentences(tmp_path, capfd):
+    """The training data is a file, the development data a stream of rows, the test data sentences."""
     write(LEARNT, tmp_path / "train.jsonl")
     outcome = fencepost.train(
         tmp_path / "train.jsonl",
@@ -517,7 +517,7 @@ def test_data_from_everywhere(tmp_path, capfd):
     assert messages[1].split()[:2] == ["epoch", "1"]
 
 
-def test_settings_from_a_file_a_recipe_or_a_dictionary(tmp_path, monkeypatch):
+def test_settings_come_from_a_file_a_recipe_or_a_dictionary(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr("fencepost.training.train", lambda settings, *_, **__: calls.append(settings))
     (tmp_path / "my.yaml").write_text("training: {epochs: 7}")
@@ -540,20 +540,20 @@ def test_settings_from_a_file_a_recipe_or_a_dictionary(tmp_path, monkeypatch):
     assert calls[3].encoder.name == "scratch"
 
 
-def test_a_missing_device_is_refused(tmp_path, monkeypatch):
+def test_refuses_an_unavailable_device(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
     with pytest.raises(UsageError, match="the device mps is not available; this machine has cpu"):
         fencepost.train(LEARNT, tmp_path / "model", config=FEW, quiet=True, device="mps")
 
 
-def test_a_share_is_held_out_and_a_run_is_resumed(tmp_path):
+def test_dev_share_holds_out_data_and_a_run_is_resumed(tmp_path):
     with pytest.raises(
         UsageError, match=r"no training to resume here .* or start a new training without resume=True"
     ):
         fencepost.train(LEARNT, tmp_path / "model", resume=True)
     outcome = fencepost.train(LEARNT, tmp_path / "model", config=FEW, dev_share=0.2, quiet=True)
     assert outcome.best is not None
-    (tmp_path / "model" / "metrics.json").unlink()  # as if it had been broken off
+    (tmp_path / "model" / "metrics.json").unlink()  # like after an interruption
     again = fencepost.train(LEARNT, tmp_path / "model", dev_share=0.2, resume=True, quiet=True)
     assert again.best["dev_f1"] == outcome.best["dev_f1"]
 
@@ -564,7 +564,7 @@ def refused(message: str, *args: Any, **more: Any) -> None:
     assert message in str(caught.value)
 
 
-def test_what_cannot_be_trained_on_is_refused(tmp_path):
+def test_refuses_unsuitable_data_and_arguments(tmp_path):
     out = tmp_path / "model"
     refused("no split 'train' in the training data; its splits are 'a', 'b'", {"a": [], "b": []}, out)
     refused("the training data has no sentences", [], out)
@@ -590,7 +590,7 @@ def test_what_cannot_be_trained_on_is_refused(tmp_path):
     refused("use resume=True to continue, or give another name", LEARNT, out)
 
 
-def test_without_pytorch_it_says_what_to_install(tmp_path, monkeypatch):
+def test_names_missing_pytorch(tmp_path, monkeypatch):
     import builtins
 
     real = builtins.__import__
@@ -604,7 +604,7 @@ def test_without_pytorch_it_says_what_to_install(tmp_path, monkeypatch):
     refused("training needs torch, which is not installed: pip install 'fencepost[train]'", LEARNT, tmp_path)
 
 
-def test_the_package_offers_it():
+def test_package_exports_train():
     assert "train" in fencepost.__all__
     assert fencepost.train.__module__ == "fencepost.training.learning"
 
@@ -616,7 +616,7 @@ REVIEWED = [
 
 
 @pytest.mark.parametrize("rows", [REVIEWED, Dataset.from_list(REVIEWED)])
-def test_rows_that_were_not_accepted_are_skipped_and_noted(rows):
+def test_rejected_rows_are_skipped_with_a_note(rows):
     reading = Rows(rows)
     assert len(list(reading)) == 1
     assert [str(note) for note in reading.notes] == [
@@ -627,7 +627,7 @@ def test_rows_that_were_not_accepted_are_skipped_and_noted(rows):
     assert len(list(Rows(rows, options=ReadOptions(keep_rejected=True)))) == 3
 
 
-def test_a_file_says_what_was_not_accepted(tmp_path):
+def test_rejected_records_of_a_file_are_noted(tmp_path):
     from fencepost.data.collect import collect_sentences
 
     path = tmp_path / "reviewed.jsonl"

@@ -1,4 +1,4 @@
-"""Models to the hub and back, with the hub's own client and a small hub on this machine."""
+"""Models to the hub and back, with the client of the hub and a small local hub."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALL = {"README.md", "SHA256SUMS", "config.json", "model.safetensors", "vocabular
 
 
 class Hub(ThreadingHTTPServer):
-    """Repositories with branches, each a list of files; only the token allows writing."""
+    """Hub of repositories with branches, each a list of files; writing needs the token."""
 
     daemon_threads = True
 
@@ -191,8 +191,8 @@ def server(tmp_path, monkeypatch) -> Iterator[Hub]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_of_the_user(tmp_path, monkeypatch) -> None:
-    """No token and no cache of the user who runs the tests; and nothing is asked of the real hub."""
+def isolated_from_the_user(tmp_path, monkeypatch) -> None:
+    """Hide token and cache of the user, and prevent requests to the real hub."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
@@ -203,7 +203,7 @@ def nothing_of_the_user(tmp_path, monkeypatch) -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
-    """A folder as a training leaves it, exported."""
+    """Exported model folder like after a training."""
     folder = tmp_path_factory.mktemp("hub") / "model"
     models.saved(models.trained(), folder, int8=True)
     for name in ("run.yaml", "data.json", "metrics.jsonl", "report.html", "extra.py", "old.bin", "x.pkl"):
@@ -226,7 +226,7 @@ def files_in(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("engine", ["pytorch", "onnx", "int8"])
-def test_a_model_is_saved_whole_and_nothing_else(trained, tmp_path, engine):
+def test_save_pretrained_copies_exactly_the_model(trained, tmp_path, engine):
     original = load(trained, engine=engine)
     original.save_pretrained(tmp_path / "a" / "copy")
     copy = tmp_path / "a" / "copy"
@@ -237,13 +237,13 @@ def test_a_model_is_saved_whole_and_nothing_else(trained, tmp_path, engine):
     assert predict(again) == predict(original) != []
 
 
-def test_from_a_folder_it_is_load(trained):
+def test_from_pretrained_loads_a_folder(trained):
     recogniser = Recogniser.from_pretrained(str(trained), engine="onnx", min_confidence=0.3, types=["PER"])
     assert {span.type for span in recogniser(SENTENCE)} == {"PER"}
     assert recogniser.folder == trained
 
 
-def test_a_model_in_memory_is_saved_too_and_gets_a_card(tmp_path):
+def test_model_in_memory_is_saved_with_a_card(tmp_path):
     original = recogniser_of(models.trained())
     assert original.folder is None
     original.save_pretrained(tmp_path / "model")
@@ -252,20 +252,20 @@ def test_a_model_in_memory_is_saved_too_and_gets_a_card(tmp_path):
     assert "has not been scored" in (tmp_path / "model" / "README.md").read_text()
 
 
-def test_what_is_changed_for_a_recogniser_is_not_saved(trained, tmp_path):
+def test_options_of_a_recogniser_are_not_saved(trained, tmp_path):
     other = load(trained).with_options(select="flat", min_confidence=0.9, types=["PER"])
     other.save_pretrained(tmp_path / "model")
     assert load(tmp_path / "model").settings == load(trained).settings != other.settings
 
 
-def test_graphs_without_their_facts_are_not_copied(trained, tmp_path):
+def test_graphs_without_export_facts_are_not_copied(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "half")
     (tmp_path / "half" / "onnx" / "export.json").unlink()
     load(tmp_path / "half").save_pretrained(tmp_path / "model")
     assert files_in(tmp_path / "model") == ALL - GRAPHS
 
 
-def test_only_a_new_folder_will_do(trained, tmp_path):
+def test_saves_only_to_a_new_or_empty_folder(trained, tmp_path):
     recogniser = load(trained)
     (tmp_path / "empty").mkdir()
     recogniser.save_pretrained(tmp_path / "empty")
@@ -276,7 +276,7 @@ def test_only_a_new_folder_will_do(trained, tmp_path):
         recogniser.save_pretrained(tmp_path / "empty" / "config.json" / "model")
 
 
-def test_a_save_that_is_interrupted_leaves_no_model(trained, tmp_path, monkeypatch):
+def test_interrupted_save_leaves_no_model(trained, tmp_path, monkeypatch):
     copyfile, count = shutil.copyfile, iter(range(3))
 
     def interrupted(*args: Any) -> Any:
@@ -293,7 +293,7 @@ def test_a_save_that_is_interrupted_leaves_no_model(trained, tmp_path, monkeypat
     assert files_in(tmp_path / "model") == ALL
 
 
-def test_missing_files_are_an_error(trained, tmp_path):
+def test_refuses_to_save_a_model_whose_files_are_gone(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "model")
     recogniser = load(tmp_path / "model", engine="onnx")
     shutil.rmtree(tmp_path / "model")
@@ -315,7 +315,7 @@ def test_saved_files_follow_the_umask(trained, tmp_path):
 # To the hub
 
 
-def test_a_model_is_pushed_as_one_commit(server, trained):
+def test_model_is_pushed_as_one_commit(server, trained):
     address = load(trained).push_to_hub("me/model", token=TOKEN, private=True, commit_message="The first one")
     assert address == f"{server.url}/me/model/commit/111"
     assert [(one["organization"], one["name"], one["visibility"]) for one in server.repositories] == [
@@ -329,7 +329,7 @@ def test_a_model_is_pushed_as_one_commit(server, trained):
     assert commit["files"]["README.md"].decode() == "---\nlibrary_name: fencepost\n---\n# me/model\n"
 
 
-def test_files_of_an_older_model_go_and_others_stay(server, trained, tmp_path):
+def test_push_removes_old_model_files_and_keeps_others(server, trained, tmp_path):
     load(trained).push_to_hub("me/model", token=TOKEN)
     others = {"LICENSE", "onnx/deeper/graph.onnx", ".gitattributes"}
     server.branches["me/model", "main"] |= dict.fromkeys(others, b"mine")
@@ -338,7 +338,7 @@ def test_files_of_an_older_model_go_and_others_stay(server, trained, tmp_path):
     assert server.branches["me/model", "main"].keys() == {*(ALL - GRAPHS), *others}
 
 
-def test_a_branch_and_a_proposal(server, trained):
+def test_pushes_to_a_branch_or_as_a_pull_request(server, trained):
     recogniser = load(trained)
     recogniser.push_to_hub("me/model", token=TOKEN, branch="next")
     assert server.branches["me/model", "next"].keys() >= ALL
@@ -352,7 +352,7 @@ def test_a_branch_and_a_proposal(server, trained):
         recogniser.push_to_hub("me/model", token=TOKEN, commit_message="")
 
 
-def test_metadata_for_the_hub_can_be_added(server, trained):
+def test_push_can_add_metadata(server, trained):
     facts = {"license": "apache-2.0", "language": "en", "datasets": ["me/data"]}
     load(trained).push_to_hub("me/model", token=TOKEN, metadata=facts)
     card = ModelCard(server.commits[0]["files"]["README.md"].decode())
@@ -365,7 +365,7 @@ def test_metadata_for_the_hub_can_be_added(server, trained):
             load(trained).push_to_hub("me/model", token=TOKEN, metadata=wrong)
 
 
-def test_a_card_in_another_encoding(server, trained, tmp_path):
+def test_card_with_a_byte_order_mark_is_pushed_and_latin_1_is_refused(server, trained, tmp_path):
     load(trained).save_pretrained(tmp_path / "model")
     card = tmp_path / "model" / "README.md"
     card.write_text("---\nlicense: mit\n---\n# Größe\n", encoding="utf-8-sig")
@@ -377,7 +377,7 @@ def test_a_card_in_another_encoding(server, trained, tmp_path):
     assert len(server.commits) == 1
 
 
-def test_the_model_that_ships_keeps_its_card(server):
+def test_shipped_model_keeps_its_card(server):
     fencepost.load().push_to_hub("me/english", token=TOKEN)
     card = ModelCard(server.commits[0]["files"]["README.md"].decode())
     assert card.text.strip() == (SHIPPED / "README.md").read_text().strip()
@@ -386,7 +386,7 @@ def test_the_model_that_ships_keeps_its_card(server):
 
 
 @pytest.mark.parametrize("front", ["- a\n- b\n", "a: [\n"])
-def test_invalid_metadata_of_a_card_is_an_error(server, trained, tmp_path, front):
+def test_refuses_a_card_with_invalid_metadata(server, trained, tmp_path, front):
     load(trained).save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "README.md").write_text(f"---\n{front}---\n# Mine\n")
     with pytest.raises(UsageError, match=r"README.md: its metadata, or the given .*not valid YAML"):
@@ -394,7 +394,7 @@ def test_invalid_metadata_of_a_card_is_an_error(server, trained, tmp_path, front
     assert server.repositories == []
 
 
-def test_without_write_access_the_error_says_to_log_in(server, trained):
+def test_missing_write_access_suggests_to_log_in(server, trained):
     for token in (None, "hf_of_somebody_else"):
         with pytest.raises(UsageError, match=r"^me/model: the hub refuses: .*401.*hf auth login") as caught:
             load(trained).push_to_hub("me/model", token=token)
@@ -403,12 +403,12 @@ def test_without_write_access_the_error_says_to_log_in(server, trained):
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../model", "a/b/c", "me/model.git", "me/..", "/etc"])
-def test_names_that_the_hub_does_not_have(trained, name):
+def test_refuses_invalid_hub_names(trained, name):
     with pytest.raises(UsageError, match="a name on the hub has the form owner/name"):
         load(trained).push_to_hub(name, token=TOKEN)
 
 
-def test_without_a_network_a_push_says_so(trained):
+def test_push_without_network_is_reported(trained):
     with pytest.raises(UsageError, match=r"^me/model: the hub was not reached, or its client has failed: \S"):
         load(trained).push_to_hub("me/model", token=TOKEN)
 
@@ -416,17 +416,17 @@ def test_without_a_network_a_push_says_so(trained):
 # From the hub
 
 
-def test_there_and_back(server, trained):
+def test_pushed_model_is_loaded_with_the_same_predictions(server, trained):
     original = load(trained)
     original.push_to_hub("me/model", token=TOKEN)
     again = Recogniser.from_pretrained("me/model", engine=original.engine)
     assert predict(again) == predict(original)
     assert again.folder is not None
     assert files_in(again.folder) == ALL
-    assert sorted(server.fetched) == sorted(ALL)  # each once
+    assert sorted(server.fetched) == sorted(ALL)  # each file once
 
 
-def test_only_the_files_of_a_model_are_fetched(server, trained):
+def test_fetches_only_the_files_of_a_model(server, trained):
     server.add("you/model", trained)
     server.branches["you/model", "main"] |= {
         "pytorch_model.bin": b"x",
@@ -441,13 +441,13 @@ def test_only_the_files_of_a_model_are_fetched(server, trained):
     assert files_in(folder) == set(server.fetched) == ALL
 
 
-def test_a_fetched_model_is_in_the_cache_and_can_be_saved(server, trained, tmp_path, monkeypatch):
+def test_fetched_model_is_cached_and_can_be_saved(server, trained, tmp_path, monkeypatch):
     server.add("you/model", trained)
     first = Recogniser.from_pretrained("you/model")
     server.branches.clear()
     again = Recogniser.from_pretrained("you/model", local_files_only=True)
     assert predict(again) == predict(first)
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # where nothing answers
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # where no server answers
     assert predict(Recogniser.from_pretrained("you/model")) == predict(first)
     again.save_pretrained(tmp_path / "copy")
     assert not any(path.is_symlink() for path in (tmp_path / "copy").rglob("*"))
@@ -455,8 +455,8 @@ def test_a_fetched_model_is_in_the_cache_and_can_be_saved(server, trained, tmp_p
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_an_incomplete_cache_is_an_error(server, trained, listed):
-    """Also where the cache has no list of the files, by which the client would notice."""
+def test_refuses_an_incomplete_cache(server, trained, listed):
+    """This holds even if the cache has no list of files, by which the client would notice."""
     server.add("you/model", trained)
     if listed:
         huggingface_hub.snapshot_download("you/model", allow_patterns=["config.json"])
@@ -469,7 +469,7 @@ def test_an_incomplete_cache_is_an_error(server, trained, listed):
     assert predict(Recogniser.from_pretrained("you/model")) != []
 
 
-def test_a_cache_elsewhere_and_a_revision(server, trained, tmp_path):
+def test_uses_cache_dir_and_revision(server, trained, tmp_path):
     server.branches["you/model", "main"] = {"config.json": b"{}"}
     server.add("you/model", trained, "small")
     recogniser = Recogniser.from_pretrained("you/model", revision="small", cache_dir=tmp_path / "mine")
@@ -479,7 +479,7 @@ def test_a_cache_elsewhere_and_a_revision(server, trained, tmp_path):
         Recogniser.from_pretrained("you/model", revision="large")
 
 
-def test_a_token_goes_to_the_hub(server, trained, monkeypatch):
+def test_token_is_sent_to_the_hub(server, trained, monkeypatch):
     server.add("you/model", trained)
     tokens = set()
     say = Answer.say
@@ -496,7 +496,7 @@ def test_a_token_goes_to_the_hub(server, trained, monkeypatch):
 @pytest.mark.parametrize(
     "config", [None, b"{", b"[]", b'{"model_type": "bert"}', b'{"types": 1, "config": {}}', b'{"types": []}']
 )
-def test_other_repositories_are_refused_before_they_are_downloaded(server, config):
+def test_refuses_other_repositories_before_downloading_weights(server, config):
     files = {"model.safetensors": b"x" * 1000, "tokenizer.json": b"{}"}
     server.branches["you/bert", "main"] = files if config is None else {**files, "config.json": config}
     with pytest.raises(UsageError, match=r"^you/bert: this is not a fencepost model .* --encoder"):
@@ -504,7 +504,7 @@ def test_other_repositories_are_refused_before_they_are_downloaded(server, confi
     assert "model.safetensors" not in server.fetched
 
 
-def test_a_damaged_model_is_refused(server, trained):
+def test_refuses_a_damaged_model(server, trained):
     server.add("you/model", trained)
     server.branches["you/model", "main"]["onnx/encoder.onnx"] = b"x"
     with pytest.raises(
@@ -516,7 +516,7 @@ def test_a_damaged_model_is_refused(server, trained):
         Recogniser.from_pretrained("you/model", engine="onnx")
 
 
-def test_what_the_hub_does_not_have(server):
+def test_reports_models_missing_on_the_hub(server):
     with pytest.raises(
         UsageError, match=r"^you/model: there is no such folder, and the hub has no such model"
     ):
@@ -526,13 +526,13 @@ def test_what_the_hub_does_not_have(server):
 @pytest.mark.parametrize(
     "name", ["./no/such/folder", "/no/such/folder", "a b", "me/../you", "a\0b", "x" * 300]
 )
-def test_an_invalid_name_is_called_that(name):
+def test_invalid_name_is_reported_as_such(name):
     with pytest.raises(UsageError) as caught:
         Recogniser.from_pretrained(name)
     assert "there is no such folder, and a name on the hub has the form owner/name" in str(caught.value)
 
 
-def test_without_a_network_it_says_so(monkeypatch):
+def test_reports_a_missing_network(monkeypatch):
     with pytest.raises(
         UsageError, match=r"^you/model: .*not completely in the cache.* not reached \(\S|is incomplete"
     ):
@@ -564,7 +564,7 @@ def test_other_errors_are_explained(monkeypatch, error, message):
         Recogniser.from_pretrained("you/model")
 
 
-def test_without_the_client_it_says_what_to_install(monkeypatch, trained):
+def test_names_the_missing_hub_client(monkeypatch, trained):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     for ask in (
         lambda: Recogniser.from_pretrained("you/model"),

@@ -38,7 +38,7 @@ def model(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory) -> Path:
-    """A shard of each kind, with several parts if these are small."""
+    """Folder with a file of each kind, which have several parts if parts are small."""
     folder = tmp_path_factory.mktemp("inputs")
     texts = [text.replace("\n", " ") for text in TEXTS]
     (folder / "a.txt").write_bytes(("\ufeff" + "\r\n".join(texts)).encode())
@@ -75,7 +75,7 @@ def run(*arguments: object, code: int = 0) -> Result:
 
 @pytest.fixture(scope="module")
 def single(model, inputs, tmp_path_factory) -> dict[str, bytes]:
-    """What one process writes for each shard."""
+    """Output of one process for each shard."""
     folder = tmp_path_factory.mktemp("single")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fencepost.runtime.chunks.TEXTS", PART)
@@ -93,7 +93,7 @@ def make_command(model: Path, inputs: Path, output: Path) -> list[object]:
 
 
 def check(output: Path, single: dict[str, bytes]) -> dict[str, Any]:
-    """That the output is the same as that of one process, and that the manifest fits; which is returned."""
+    """Assert that output and manifest match those of one process, and return the manifest."""
     manifest: dict[str, Any] = json.loads((output / "manifest.json").read_text())
     assert {path.name for path in output.iterdir()} == {
         "manifest.json",
@@ -112,7 +112,7 @@ def check(output: Path, single: dict[str, bytes]) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_the_output_is_that_of_one_process(ray, model, inputs, single, tmp_path):
+def test_output_equals_that_of_one_process(ray, model, inputs, single, tmp_path):
     result = run(*make_command(model, inputs, tmp_path / "out"))
     manifest = check(tmp_path / "out", single)
     assert [shard["parts"] for shard in manifest["shards"]] == [8, 8, 8]
@@ -131,7 +131,7 @@ def test_the_output_is_that_of_one_process(ray, model, inputs, single, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_killed_worker_has_no_effect(ray, model, inputs, single, tmp_path, monkeypatch):
+def test_killed_worker_has_no_effect_on_the_output(ray, model, inputs, single, tmp_path, monkeypatch):
     monkeypatch.setattr(on_ray, "Worker", Mortal)
     died = []
     assemble = predict_ray.OutputFolder.assemble
@@ -151,7 +151,7 @@ def test_a_killed_worker_has_no_effect(ray, model, inputs, single, tmp_path, mon
 
 
 @pytest.mark.slow
-def test_a_stopped_job_is_continued(ray, model, inputs, single, tmp_path, monkeypatch):
+def test_interrupted_job_is_resumed(ray, model, inputs, single, tmp_path, monkeypatch):
     output = tmp_path / "out"
     arguments = make_command(model, inputs, output)
 
@@ -197,8 +197,8 @@ def test_a_stopped_job_is_continued(ray, model, inputs, single, tmp_path, monkey
     check(output, single)
 
 
-def test_no_machine_is_large_enough_for_a_worker(monkeypatch):
-    """The nodes are those that Ray reports; see the slow test below for Ray itself."""
+def test_refuses_more_threads_than_any_reported_node_has(monkeypatch):
+    """The nodes are simulated; the slow test below uses Ray itself."""
     nodes = [
         {"Alive": True, "Resources": {"CPU": 2.0}},
         {"Alive": True, "Resources": {}},
@@ -211,7 +211,7 @@ def test_no_machine_is_large_enough_for_a_worker(monkeypatch):
 
 
 @pytest.mark.slow
-def test_no_machine_has_the_processors_of_a_worker(ray, model, inputs, tmp_path):
+def test_refuses_more_threads_than_any_machine_has(ray, model, inputs, tmp_path):
     message = run(*make_command(model, inputs, tmp_path / "out"), "--threads", 3, code=2).stderr
     assert (
         "--threads 3: a worker runs on one machine, but the largest has only 2 processors for Ray" in message
@@ -220,7 +220,7 @@ def test_no_machine_has_the_processors_of_a_worker(ray, model, inputs, tmp_path)
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_no_process_behind(model, inputs, tmp_path):
+def test_ctrl_c_leaves_no_processes(model, inputs, tmp_path):
     script = (
         "from fencepost.cli import main; from fencepost.runtime import chunks; chunks.TEXTS = 1\n"
         "import os, signal; from fencepost.integrations.ray import Progress\n"
@@ -247,7 +247,7 @@ def test_ctrl_c_leaves_no_process_behind(model, inputs, tmp_path):
 
 
 def of_session(leader: int) -> list[str]:
-    """The processes that a process and its children have started, and that have not ended."""
+    """Return the running processes in the session of this leader."""
     names = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -270,7 +270,7 @@ def row(path: Path, output: Path, **changes: Any) -> dict[str, Any]:
     return {**known, **fields, **changes}
 
 
-def test_a_part_of_which_workers_die_is_given_up(model, tmp_path):
+def test_part_that_kills_workers_is_reported(model, tmp_path):
     (tmp_path / "in.txt").write_text("Ada\nLondon\n")
     of_part = row(tmp_path / "in.txt", tmp_path / "0.part", end=11)
     for _ in range(on_ray.MAX_TRIES):
@@ -283,7 +283,7 @@ def test_a_part_of_which_workers_die_is_given_up(model, tmp_path):
     assert not (tmp_path / "0.tries").exists()
 
 
-def test_what_a_worker_cannot_do_it_says(model, tmp_path):
+def test_worker_reports_problems(model, tmp_path):
     (tmp_path / "in.txt").write_text("Ada\nLondon\n")
     worker = Worker({"path": str(model), "engine": "onnx"})
     output = tmp_path / "0.part"
@@ -298,6 +298,6 @@ def test_what_a_worker_cannot_do_it_says(model, tmp_path):
     assert "not a model folder" in nowhere(row(tmp_path / "in.txt", output))["problem"]
 
 
-def test_an_address_of_a_client_is_refused():
+def test_refuses_the_address_of_a_ray_client():
     with pytest.raises(UsageError, match="on a machine of the cluster, with --ray-address auto"):
         on_ray.check_ready("ray://head:10001")

@@ -1,4 +1,4 @@
-"""The spaCy component: what is found, on the tokens that a document has."""
+"""The spaCy component: predicted entities on the tokens of a document."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ TEXTS = ["Ada met Charles in London", "", "the University of Toronto opened", "n
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Of a model that was trained and exported."""
+    """Folder of a trained and exported model."""
     return models.saved(models.trained(), tmp_path_factory.mktemp("trained"))
 
 
 @pytest.fixture
 def make(monkeypatch):
-    """Pipelines that find what they should find."""
+    """Return a function that makes pipelines with given entities."""
 
     def make_pipeline(find, language="xx", **config):
         def load(path, *, min_confidence, types, **options):
@@ -56,7 +56,7 @@ def make(monkeypatch):
 
 
 def nested(sentence):
-    """A company that is named for a place, in words that stand for themselves."""
+    """Yield an organisation that contains a place, which also has a second type."""
     if "University" in sentence.words:
         at = sentence.words.index("University")
         yield Entity(at, at + 3, "ORG", 0.7)
@@ -72,7 +72,7 @@ def flat(doc):
     return [(span.text, span.label_) for span in doc.ents]
 
 
-# What is found
+# Entities
 
 
 def test_nested_entities_are_spans_with_scores(make) -> None:
@@ -85,14 +85,14 @@ def test_nested_entities_are_spans_with_scores(make) -> None:
     assert doc[0:2]._.fencepost_score is None
 
 
-def test_a_minimum_confidence_for_each_type(make) -> None:
+def test_min_confidence_can_be_set_per_type(make) -> None:
     every = make(nested)("The University of Toronto opened.")
     doc = make(nested, min_confidence={"ORG": 1.0})("The University of Toronto opened.")
     others = [pair for pair in entities(every) if pair[1] != "ORG"]
     assert entities(doc) == others != entities(every)
 
 
-def test_what_to_find_and_where_to_put_it_is_configured(make) -> None:
+def test_confidence_types_and_spans_key_are_configured(make) -> None:
     nlp = make(nested, min_confidence=0.5, types=["LOC", "PER"], spans_key="places")
     doc = nlp("The University of Toronto opened.")
     assert entities(doc, "places") == [("Toronto", "LOC")]
@@ -101,7 +101,7 @@ def test_what_to_find_and_where_to_put_it_is_configured(make) -> None:
     assert nlp.pipe_labels == {"fencepost": ["LOC", "PER"]}
 
 
-def test_scores_survive_being_saved(make) -> None:
+def test_scores_are_saved_with_a_document(make) -> None:
     doc = make(nested)("The University of Toronto opened.")
     read = [Doc(spacy.blank("xx").vocab).from_bytes(doc.to_bytes())]
     saved = DocBin(docs=[doc]).to_bytes()
@@ -121,7 +121,7 @@ def test_every_span_of_a_long_text_has_its_own_score(make) -> None:
     assert {span._.fencepost_score for span in group} == {None}
 
 
-def test_a_score_that_two_components_do_not_agree_on_is_none(make) -> None:
+def test_score_is_none_if_two_components_disagree(make) -> None:
     nlp = make(nested)
     nlp.add_pipe("fencepost", name="second", config={"spans_key": "second"})
     doc = nlp("The University of Toronto opened.")
@@ -131,7 +131,7 @@ def test_a_score_that_two_components_do_not_agree_on_is_none(make) -> None:
         assert span._.fencepost_score == {"ORG": 0.7, "LOC": None, "PER": 0.2}[span.label_]
 
 
-def test_groups_of_others_stay_and_scores_of_others_are_not_taken(make) -> None:
+def test_other_span_groups_and_their_scores_are_ignored(make) -> None:
     nlp = make(nested)
     doc = nlp.make_doc("The University of Toronto opened.")
     doc.spans["sc"] = [Span(doc, 0, 2, label="ORG")]
@@ -144,24 +144,24 @@ def test_groups_of_others_stay_and_scores_of_others_are_not_taken(make) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\u3000", "."])
-def test_texts_without_words(make, text) -> None:
+def test_texts_without_words_have_no_entities(make, text) -> None:
     doc = make(marking(("Ada",)))(text)
     assert entities(doc) == []
     assert doc.spans["fencepost"].attrs["scores"].tolist() == []
 
 
-def test_white_space_is_where_it_was(make) -> None:
+def test_white_space_of_the_text_is_kept(make) -> None:
     doc = make(marking(("Ada",), ("in", "London")))("  Ada\n\n\nmet  him \t in\u00a0\u2009London .  Ada ")
     assert entities(doc) == [("Ada", "LOC"), ("in\u00a0\u2009London", "ORG"), ("Ada", "LOC")]
 
 
 @pytest.mark.parametrize("language", ["de", "en", "ar"])
-def test_pipelines_of_other_languages(make, language) -> None:
+def test_works_in_pipelines_of_other_languages(make, language) -> None:
     doc = make(marking(("Ada",)), language=language)("Ada met Ada .")
     assert entities(doc) == [("Ada", "LOC")] * 2
 
 
-def test_the_shipped_model_is_found_by_name_alone() -> None:
+def test_shipped_model_is_the_default() -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost")
     doc = nlp("The University of Toronto's president met Ada Lovelace in London.")
@@ -192,7 +192,7 @@ CROSSING = [
         (None, []),
     ],
 )
-def test_which_entities_are_in_ents(make, ents, expected) -> None:
+def test_ents_has_the_selected_flat_entities(make, ents, expected) -> None:
     doc = make(lambda _: CROSSING, ents=ents)("a b c d")
     assert flat(doc) == expected
     assert len(doc.spans["fencepost"]) == 4
@@ -200,7 +200,7 @@ def test_which_entities_are_in_ents(make, ents, expected) -> None:
 
 
 def ruled(make, **config):
-    """With entities that were there before: of a ruler's, on `b` and on `d e`."""
+    """Return a document with earlier entities of a ruler, on `b`, `d e` and `g`."""
     find = [Entity(0, 3, "ORG", 0.5), Entity(0, 1, "PER", 0.4), Entity(3, 4, "LOC", 0.9)]
     nlp = make(lambda _: find, **config)
     ruler = nlp.add_pipe("entity_ruler", before="fencepost")
@@ -208,7 +208,7 @@ def ruled(make, **config):
     return nlp("a b c d e f g")
 
 
-def test_existing_entities_stay(make) -> None:
+def test_existing_entities_are_kept(make) -> None:
     doc = ruled(make)
     assert flat(doc) == [("a", "PER"), ("b", "OLD"), ("d e", "OLD"), ("g", "OLD")]
     assert [span.id_ for span in doc.ents] == ["", "known", "known", "known"]
@@ -222,11 +222,11 @@ def test_existing_entities_can_be_overwritten(make) -> None:
     assert flat(ruled(make, ents=None, overwrite_ents=True)) == [("b", "OLD"), ("d e", "OLD"), ("g", "OLD")]
 
 
-# Tokens that are not the model's
+# Tokens other than those of the model
 
 
 def own_tokens(nlp):
-    """`London's` and `AdaLove lace` as people would not split them."""
+    """Return a document with unusual tokens such as `London's` and `AdaLove lace`."""
     words = ["London's", "University", "met", "AdaLove", "lace", "in", "York."]
     return Doc(nlp.vocab, words=words, spaces=[True, True, True, False, True, True, False])
 
@@ -247,7 +247,7 @@ def own_tokens(nlp):
         ),
     ],
 )
-def test_the_tokens_of_a_document_are_respected(make, mode, expected, lost) -> None:
+def test_entities_are_aligned_with_the_tokens_of_a_document(make, mode, expected, lost) -> None:
     find = marking(("London",), ("London", "'s", "University"), ("AdaLovelace",), ("York",))
     nlp = make(find, alignment_mode=mode)
     doc = own_tokens(nlp)
@@ -269,7 +269,7 @@ def test_the_tokens_of_a_document_are_respected(make, mode, expected, lost) -> N
         )
 
 
-def test_contracting_keeps_whole_tokens_without_white_space_at_the_edges(make) -> None:
+def test_contract_keeps_whole_tokens_without_outer_white_space(make) -> None:
     nlp = make(marking(("met", "him")), alignment_mode="contract")
     doc = nlp(Doc(nlp.vocab, words=["Ada.met", "\n", "him"], spaces=[True, False, False]))
     assert doc.text == "Ada.met \nhim"
@@ -280,7 +280,7 @@ def test_contracting_keeps_whole_tokens_without_white_space_at_the_edges(make) -
 
 
 @pytest.mark.parametrize("scores", [(0.2, 0.8), (0.8, 0.2)])
-def test_what_becomes_the_same_entity_has_the_better_score(scores) -> None:
+def test_entities_equal_after_alignment_keep_the_higher_score(scores) -> None:
     doc = Doc(VOCABULARY, words=["New-York"])
     spans = [Found(0, 3, "LOC", scores[0], "New"), Found(4, 8, "LOC", scores[1], "York")]
     assert align(doc, spans, "expand") == ([Entity(0, 1, "LOC", 0.8)], [])
@@ -291,7 +291,7 @@ VOCABULARY = spacy.blank("xx").vocab
 
 @st.composite
 def tokenised(draw):
-    """A document with any tokens, and spans of its characters, as a recogniser finds them."""
+    """Draw a document with any tokens, and spans of its characters like those of a recogniser."""
     words = draw(st.lists(st.text("ab .\n\u3000é😀", min_size=1, max_size=4), min_size=1, max_size=8))
     doc = Doc(
         VOCABULARY,
@@ -310,7 +310,7 @@ def tokenised(draw):
 
 
 def tokens_of(doc, one, mode):
-    """By looking at every token."""
+    """Return the tokens of a span by a loop over all tokens."""
     places = [(token.i, token.idx, token.idx + len(token)) for token in doc if not token.is_space]
     if mode == "expand":
         inside = [at for at, start, end in places if start < one.end and one.start < end]
@@ -324,7 +324,7 @@ def tokens_of(doc, one, mode):
 
 @pytest.mark.parametrize("mode", ALIGNMENT_MODES)
 @given(tokenised())
-def test_what_is_kept_is_what_a_look_at_every_token_says(mode, example) -> None:
+def test_alignment_equals_a_loop_over_all_tokens(mode, example) -> None:
     doc, spans = example
     expected: dict[tuple[int, int, str], float] = {}
     lost = []
@@ -342,7 +342,7 @@ def test_what_is_kept_is_what_a_look_at_every_token_says(mode, example) -> None:
 # Streams
 
 
-def test_a_batch_goes_through_the_model_together(make, monkeypatch) -> None:
+def test_pipe_predicts_batches_together(make, monkeypatch) -> None:
     nlp = make(marking(("Ada",)))
     recogniser, batches = nlp.get_pipe("fencepost").recogniser, []
     pipe = recogniser.pipe
@@ -355,7 +355,7 @@ def test_a_batch_goes_through_the_model_together(make, monkeypatch) -> None:
     assert batches == [texts[:4], texts[4:8], texts[8:]]
 
 
-def test_a_stream_is_read_a_batch_ahead(make) -> None:
+def test_pipe_reads_one_batch_ahead(make) -> None:
     read = []
     stream = make(marking(("Ada",))).pipe((read.append(1) or "Ada" for _ in range(100)), batch_size=3)
     next(stream)
@@ -371,7 +371,7 @@ def failing(sentence):
 MIXED = ["Ada", "Broken Ada", "Ada sat", "Ada ran", "Broken"]
 
 
-def test_one_text_that_fails_does_not_take_others_with_it(make) -> None:
+def test_failed_text_does_not_affect_others(make) -> None:
     nlp = make(failing)
     failed = []
 
@@ -388,7 +388,7 @@ def test_one_text_that_fails_does_not_take_others_with_it(make) -> None:
     ]
 
 
-def test_an_error_is_raised_unless_somebody_handles_it(make) -> None:
+def test_error_without_a_handler_is_raised(make) -> None:
     stream = make(failing).pipe(MIXED)
     assert next(stream).text == "Ada"
     with pytest.raises(RuntimeError, match="this sentence fails"):
@@ -398,7 +398,7 @@ def test_an_error_is_raised_unless_somebody_handles_it(make) -> None:
 # Processes
 
 
-def test_several_processes_find_the_same(folder) -> None:
+def test_several_processes_predict_the_same(folder) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(folder), "threads": 1})
     expected = [entities(doc) for doc in nlp.pipe(TEXTS)]
@@ -408,19 +408,19 @@ def test_several_processes_find_the_same(folder) -> None:
     assert all(span._.fencepost_score for doc in docs for span in doc.spans["fencepost"])
 
 
-def test_a_process_does_not_use_the_threads_of_another(folder) -> None:
+def test_each_process_loads_its_own_recogniser(folder) -> None:
     nlp = spacy.blank("xx")
     component = nlp.add_pipe("fencepost", config={"model": str(folder)})
     first = component.recogniser
     assert component.recogniser is first
-    component._process = -1  # as in a fork
+    component._process = -1  # like in a fork
     second = component.recogniser
     assert second is not first
     assert component.recogniser is second
     assert entities(nlp(TEXTS[0])) == [("Ada", "PER"), ("Charles", "PER"), ("London", "LOC")]
 
 
-def test_a_pipeline_works_in_a_spawned_process(folder) -> None:
+def test_pickled_pipeline_works(folder) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(folder), "ents": "best"})
     content = pickle.dumps(nlp)
@@ -433,8 +433,8 @@ def test_a_pipeline_works_in_a_spawned_process(folder) -> None:
 # Saved pipelines
 
 
-def test_a_saved_pipeline_has_its_model_and_can_be_moved(folder, tmp_path) -> None:
-    """A new process, which cannot import PyTorch, loads it when the model's own folder is gone."""
+def test_saved_pipeline_contains_its_model_and_can_be_moved(folder, tmp_path) -> None:
+    """A new process without PyTorch loads it after the original model folder was removed."""
     shutil.copytree(folder, tmp_path / "model")
     (tmp_path / "model" / "run.yaml").write_text("not a part of the model")
     nlp = spacy.blank("xx")
@@ -479,7 +479,7 @@ def saved(folder: Path, path: Path) -> Path:
     return path
 
 
-def test_a_pipeline_is_saved_where_it_was_loaded_from_and_elsewhere(folder, tmp_path) -> None:
+def test_pipeline_is_saved_to_its_own_and_another_folder(folder, tmp_path) -> None:
     first = saved(folder, tmp_path / "first")
     nlp = spacy.load(first)
     nlp.to_disk(first)
@@ -489,7 +489,7 @@ def test_a_pipeline_is_saved_where_it_was_loaded_from_and_elsewhere(folder, tmp_
     assert len(entities(spacy.load(first)(TEXTS[0]))) == 3
 
 
-def test_a_component_from_another_pipeline_is_saved_with_its_model(folder, tmp_path) -> None:
+def test_sourced_component_is_saved_with_its_model(folder, tmp_path) -> None:
     shutil.copytree(folder, tmp_path / "model")
     source = spacy.blank("xx")
     source.add_pipe("fencepost", config={"model": str(tmp_path / "model")})
@@ -504,8 +504,8 @@ def test_a_component_from_another_pipeline_is_saved_with_its_model(folder, tmp_p
     assert len(entities(again(TEXTS[0]))) == 3
 
 
-def test_a_component_is_created_again_in_a_saved_pipeline(folder, tmp_path) -> None:
-    """Its name is then known as that of a saved one, which is not being read."""
+def test_component_can_be_added_again_to_a_loaded_pipeline(folder, tmp_path) -> None:
+    """Its name is known from the saved pipeline, but that is not being read."""
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(folder)})
     nlp.to_disk(tmp_path / "pipeline")
@@ -515,7 +515,7 @@ def test_a_component_is_created_again_in_a_saved_pipeline(folder, tmp_path) -> N
             pipeline.add_pipe("fencepost", config={"model": "nowhere"})
 
 
-def test_a_saved_pipeline_can_be_loaded_with_another_model(folder, tmp_path) -> None:
+def test_saved_pipeline_can_be_loaded_with_another_model(folder, tmp_path) -> None:
     path, other = saved(folder, tmp_path / "pipeline"), tmp_path / "other"
     shutil.copytree(folder, other)
 
@@ -533,7 +533,7 @@ def test_a_saved_pipeline_can_be_loaded_with_another_model(folder, tmp_path) -> 
     assert loaded(tmp_path / "again", str(other))[1] == tmp_path / "again" / "fencepost" / "model"
     shipped, _ = loaded(path, None)
     assert "person" in shipped.get_pipe("fencepost").labels
-    shipped.from_disk(path)  # now it is asked for
+    shipped.from_disk(path)  # now the saved model is requested
     assert shipped.get_pipe("fencepost").labels == ("LOC", "ORG", "PER")
 
 
@@ -545,7 +545,7 @@ def test_bytes_can_be_loaded_with_another_model(folder) -> None:
     assert "person" in again.get_pipe("fencepost").labels
 
 
-def test_another_model_is_replaced_and_what_is_not_a_model_stays(folder, tmp_path) -> None:
+def test_saving_replaces_another_model_and_keeps_other_files(folder, tmp_path) -> None:
     path = saved(folder, tmp_path / "pipeline")
     model = path / "fencepost" / "model"
     for name in ("notes.txt", "tokenizer.json", "onnx/old.onnx"):
@@ -563,7 +563,7 @@ def test_another_model_is_replaced_and_what_is_not_a_model_stays(folder, tmp_pat
     assert [one.name for one in model.rglob("*") if one.is_file()] == ["notes.txt"]
 
 
-def test_nothing_is_written_outside_of_the_pipeline(folder, tmp_path) -> None:
+def test_saving_writes_nothing_outside_the_pipeline(folder, tmp_path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("kept")
@@ -579,7 +579,7 @@ def test_nothing_is_written_outside_of_the_pipeline(folder, tmp_path) -> None:
     assert [path.name for path in outside.iterdir()] == ["precious"]
 
 
-def test_a_pipeline_without_its_model_says_so(folder, tmp_path) -> None:
+def test_reports_a_pipeline_without_its_model(folder, tmp_path) -> None:
     shutil.copytree(folder, tmp_path / "model")
     path = saved(tmp_path / "model", tmp_path / "pipeline")
     nlp = spacy.blank("xx")
@@ -595,14 +595,14 @@ def test_a_pipeline_without_its_model_says_so(folder, tmp_path) -> None:
     (path / "fencepost" / "fencepost.json").write_text("{")
     with pytest.raises(DataError, match=r"fencepost\.json: this file is not valid JSON"):
         spacy.load(path)
-    shutil.rmtree(path / "fencepost")  # then the config is all that there is
+    shutil.rmtree(path / "fencepost")  # then only the config is left
     with pytest.raises(UsageError, match=f"{tmp_path / 'model'}: not a model folder"):
         spacy.load(path)
     shutil.copytree(folder, tmp_path / "model")
     assert len(entities(spacy.load(path)(TEXTS[0]))) == 3
 
 
-def test_the_shipped_model_is_not_copied(tmp_path) -> None:
+def test_shipped_model_is_not_copied(tmp_path) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost")
     nlp.to_disk(tmp_path / "pipeline")
@@ -611,7 +611,7 @@ def test_the_shipped_model_is_not_copied(tmp_path) -> None:
     assert len(nlp.get_pipe("fencepost").to_bytes()) < 100
 
 
-def test_bytes_have_the_model(folder, tmp_path) -> None:
+def test_bytes_contain_the_model(folder, tmp_path) -> None:
     shutil.copytree(folder, tmp_path / "model")
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(tmp_path / "model")})
@@ -643,14 +643,14 @@ def test_bytes_have_the_model(folder, tmp_path) -> None:
         srsly.msgpack_dumps({"shipped": False, "files": {"config.json": "text"}}),
     ],
 )
-def test_other_bytes_are_refused(make, data) -> None:
+def test_refuses_other_bytes(make, data) -> None:
     component = make(nested).get_pipe("fencepost")
     with pytest.raises(DataError, match="fencepost: these bytes are not a component of Fencepost"):
         component.from_bytes(data)
     assert component.recogniser.engine == "double"
 
 
-def test_a_model_that_cannot_be_loaded_does_not_replace_the_current_one(folder) -> None:
+def test_model_that_cannot_be_loaded_keeps_the_current_one(folder) -> None:
     nlp = spacy.blank("xx")
     component = nlp.add_pipe("fencepost", config={"model": str(folder)})
     before = component.to_bytes()
@@ -687,14 +687,14 @@ def test_a_model_that_cannot_be_loaded_does_not_replace_the_current_one(folder) 
         ({"confidence": 0.5}, "unexpected argument: 'confidence'"),
     ],
 )
-def test_a_wrong_config_is_refused_at_once(config, message) -> None:
+def test_refuses_a_wrong_config_when_added(config, message) -> None:
     nlp = spacy.blank("xx")
     with pytest.raises((UsageError, ValueError), match=message):
         nlp.add_pipe("fencepost", config=config)
     assert nlp.pipe_names == []
 
 
-def test_a_wrong_model_is_refused_beside_others_and_in_a_pipeline_that_was_loaded(folder, tmp_path) -> None:
+def test_refuses_a_wrong_model_in_new_and_loaded_pipelines(folder, tmp_path) -> None:
     nlp = spacy.blank("xx")
     nlp.add_pipe("fencepost", config={"model": str(folder)})
     nlp.to_disk(tmp_path / "pipeline")
@@ -706,7 +706,7 @@ def test_a_wrong_model_is_refused_beside_others_and_in_a_pipeline_that_was_loade
         assert entities(doc) == entities(doc, "other") != []
 
 
-def test_a_config_makes_the_same_pipeline(folder) -> None:
+def test_config_reproduces_the_pipeline(folder) -> None:
     nlp = spacy.blank("xx")
     config = {
         "model": str(folder),
@@ -730,7 +730,7 @@ def test_a_config_makes_the_same_pipeline(folder) -> None:
     )
 
 
-def test_what_spacy_says_about_the_component(make) -> None:
+def test_component_describes_itself_to_spacy(make) -> None:
     nlp = make(nested)
     about = nlp.analyze_pipes()["summary"]["fencepost"]
     assert {"doc.spans", "doc.ents"} <= set(about["assigns"])
@@ -740,7 +740,7 @@ def test_what_spacy_says_about_the_component(make) -> None:
     assert flat(nlp("The University of Toronto opened.")) == [("University of Toronto", "ORG")]
 
 
-def test_a_full_disk_is_reported_with_the_file(folder, tmp_path) -> None:
+def test_full_disk_message_names_the_file(folder, tmp_path) -> None:
     nlp = spacy.blank("xx")
     component = nlp.add_pipe("fencepost", config={"model": str(folder)})
     with (

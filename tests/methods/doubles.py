@@ -1,7 +1,7 @@
-"""Methods that a test may register: settings, a network, a decoder and a line in the registry, as a real one.
+"""Methods that a test may register: settings, a network, a decoder and a line in the registry.
 
-They find entities of one word. What they differ in is what they ask of the rest of the program:
-nothing, prompts, gold entities to learn from, or a loop in prediction.
+They predict entities of one word and differ in what they need from the rest of the program:
+nothing, prompts, gold entities in training, or a loop in prediction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEFAULTS = {
 
 
 def one_word_gold(gold: Gold, like: Tensor) -> Tensor:
-    """1 where a word is an entity of the type: `[B, T, C]`."""
+    """Return 1 where a word is an entity of the type: `[B, T, C]`."""
     targets = torch.zeros_like(like)
     alone = gold.end == gold.start + 1
     targets[gold.sentence[alone], gold.start[alone], gold.type[alone]] = 1
@@ -40,7 +40,7 @@ class Threshold(PredictSettings):
 
 
 class LogitsGraph(nn.Module):
-    """What the network says of words, as a graph."""
+    """Logits of the network as a graph."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class TaggerSettings(MethodSettings):
 
 
 class Tagger(Network[tuple[Tensor, Tensor]]):
-    """Is this word an entity of this type? A linear layer tells."""
+    """Linear layer that decides whether a word is an entity of a type."""
 
     def __init__(self, settings: Any, width: int, types: Sequence[str]) -> None:
         super().__init__(settings, width, types)
@@ -84,7 +84,7 @@ class Tagger(Network[tuple[Tensor, Tensor]]):
 
 
 class TaggerDecoder(Decoder[tuple[np.ndarray, np.ndarray]]):
-    """Every word and type whose probability is above the threshold."""
+    """Decoder that returns every word and type whose probability is above the threshold."""
 
     def score(self, words: WordArrays, graphs: Graphs, predict: Any) -> tuple[np.ndarray, np.ndarray]:
         (logits,) = graphs["words"](**words.inputs())
@@ -109,7 +109,7 @@ class PromptedSettings(MethodSettings):
 
 
 class Prompted(Tagger):
-    """A word is of the type whose prompt it is most like: the prompts come from the encoder."""
+    """Tagger that compares words with the prompts of types from the encoder."""
 
     def __init__(self, settings: Any, width: int, types: Sequence[str]) -> None:
         Network.__init__(self, settings, width, types)
@@ -127,7 +127,7 @@ class TwoStageSettings(MethodSettings):
 
 
 class TwoStage(Tagger):
-    """A filter proposes words, a second layer labels them; in training gold words are proposed too."""
+    """Filter that proposes words and layer that labels them; in training, gold words are proposed too."""
 
     def __init__(self, settings: Any, width: int, types: Sequence[str]) -> None:
         super().__init__(settings, width, types)
@@ -170,7 +170,7 @@ class IteratingPredict(PredictSettings):
 
 
 class IteratingDecoder(TaggerDecoder):
-    """Starts from noise and comes nearer to the answer step by step; how many is set when predicting."""
+    """Decoder that goes from noise to the logits in a number of steps, which is set when predicting."""
 
     def score(self, words: WordArrays, graphs: Graphs, predict: IteratingPredict) -> Any:
         target, lengths = super().score(words, graphs, predict)
@@ -195,6 +195,6 @@ DOUBLES = {
 
 
 def register(monkeypatch) -> None:
-    """The one line in the registry that a fifth method needs; here for the time of a test."""
+    """Add the line to the registry that another method needs, for the duration of a test."""
     for name, method in DOUBLES.items():
         monkeypatch.setitem(METHODS, name, method)

@@ -15,7 +15,7 @@ from fencepost.runtime.recogniser import Recogniser
 
 
 def graphs_of(network: Network, words: Words) -> Graphs:
-    """What a decoder runs; `words` are an example."""
+    """Return the graphs that a decoder runs; `words` are an example."""
     return {name: ModuleGraph(graph) for name, graph in network.eval().graphs(words).items()}
 
 
@@ -25,7 +25,7 @@ def arrays_of(words: Words) -> WordArrays:
 
 
 def recogniser_of(model: Model, **settings: Any) -> Recogniser:
-    """With other settings of prediction, if any are given."""
+    """Return a recogniser with the given settings of prediction."""
     recogniser = Recogniser(make_predictor(model.eval()))
     return recogniser.with_options(**settings) if settings else recogniser
 
@@ -35,14 +35,14 @@ def predict(model: Model, sentences: Iterable[Sentence], **settings: Any) -> lis
 
 
 def scores_of(model: Model, sentence: Sentence) -> Any:
-    """What the method's decoder scores of a sentence alone."""
+    """Return the scores of the decoder for a single sentence."""
     batches: list[Any] = []
     make_predictor(model.eval()).predict_entities([sentence], lambda _, __, scores: batches.append(scores))
     return batches[0]
 
 
 def loss_of(model: Model, sentences: Iterable[Sentence]) -> float:
-    """The loss as the trainer computes it on development data."""
+    """Return the loss as the trainer computes it on development data."""
     losses: list[tuple[float, int]] = []
 
     def watch(batch: Sequence[Sentence], words: WordArrays, _: Any) -> None:

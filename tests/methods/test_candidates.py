@@ -10,7 +10,7 @@ from fencepost.methods.candidates import SELECTORS, Candidates, select
 
 Row = tuple[int, int, int, float]  # start, end, type, confidence
 
-MODES = sorted(set(SELECTORS) - {"soft-nms"})  # which lowers confidences, and has tests of its own
+MODES = sorted(set(SELECTORS) - {"soft-nms"})  # it lowers confidences and has its own tests
 
 
 def from_rows(rows: list[Row]) -> Candidates:
@@ -28,7 +28,7 @@ def selected(rows: list[Row], mode: str) -> list[Row]:
 
 
 def clash(mode: str, one: Row, other: Row) -> bool:
-    """Straight from the definitions, as sets of words."""
+    """Return whether two rows clash by the definition, as sets of words."""
     ours, theirs = set(range(*one[:2])), set(range(*other[:2]))
     overlap = bool(ours & theirs)
     if mode == "flat":
@@ -66,12 +66,12 @@ modes = st.sampled_from(MODES)
 
 
 @given(rows_of, modes)
-def test_equals_the_obvious_loop(rows: list[Row], mode: str) -> None:
+def test_selection_equals_a_simple_loop(rows: list[Row], mode: str) -> None:
     assert selected(rows, mode) == brute_force(rows, mode)
 
 
 @given(rows_of, modes)
-def test_no_two_kept_clash_and_every_dropped_one_clashes_with_a_better(rows: list[Row], mode: str) -> None:
+def test_rejected_candidates_clash_with_better_selected_ones(rows: list[Row], mode: str) -> None:
     selection = selected(rows, mode)
     for index, one in enumerate(selection):
         assert not any(clash(mode, one, other) for other in selection[index + 1 :])
@@ -82,7 +82,7 @@ def test_no_two_kept_clash_and_every_dropped_one_clashes_with_a_better(rows: lis
 
 
 @given(rows_of, modes, st.randoms())
-def test_the_order_of_the_input_does_not_matter(rows: list[Row], mode: str, random) -> None:
+def test_order_of_the_input_has_no_effect(rows: list[Row], mode: str, random) -> None:
     shuffled = list(rows)
     random.shuffle(shuffled)
     assert selected(shuffled, mode) == selected(rows, mode)
@@ -95,7 +95,7 @@ def test_selecting_again_changes_nothing(rows: list[Row], mode: str) -> None:
 
 
 @given(st.lists(rows_of, max_size=4), modes)
-def test_a_batch_shifted_by_its_words_is_each_sentence_for_itself(batch: list[list[Row]], mode: str) -> None:
+def test_sentences_of_a_batch_are_independent(batch: list[list[Row]], mode: str) -> None:
     def shift(rows: list[Row], by: int) -> list[Row]:
         return [(start + by, end + by, *rest) for start, end, *rest in rows]
 
@@ -106,8 +106,8 @@ def test_a_batch_shifted_by_its_words_is_each_sentence_for_itself(batch: list[li
 
 @pytest.mark.parametrize("mode", ["flat", "nested"])
 @pytest.mark.parametrize("longest", [3, 40, 400])
-def test_many_candidates_equal_the_obvious_loop(mode: str, longest: int) -> None:
-    """Enough candidates for several chunks, which hypothesis never draws."""
+def test_selection_of_many_candidates_equals_a_simple_loop(mode: str, longest: int) -> None:
+    """There are enough candidates for several blocks, which hypothesis never draws."""
     random = np.random.default_rng(longest)
     start = random.integers(0, 400, 1500)
     end = start + random.integers(1, longest + 1, 1500)
@@ -116,7 +116,7 @@ def test_many_candidates_equal_the_obvious_loop(mode: str, longest: int) -> None
     assert selected(rows, mode) == brute_force(rows, mode)
 
 
-def test_hand_worked() -> None:
+def test_selection_equals_the_result_by_hand() -> None:
     rows = [
         (0, 4, 0, 0.9),  # the University of Toronto
         (3, 4, 1, 0.8),  # Toronto, inside
@@ -130,18 +130,18 @@ def test_hand_worked() -> None:
     assert selected(rows, "keep-all") == sorted(rows)
 
 
-def test_a_dropped_candidate_drops_no_other() -> None:
+def test_rejected_candidate_does_not_suppress_others() -> None:
     rows = [(0, 3, 0, 0.9), (2, 5, 0, 0.8), (4, 7, 0, 0.7)]
     for mode in ("flat", "nested"):
         assert selected(rows, mode) == [rows[0], rows[2]]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_duplicate_counts_once_with_its_best_confidence(mode: str) -> None:
+def test_duplicate_counts_once_with_its_highest_confidence(mode: str) -> None:
     assert selected([(1, 3, 0, 0.2), (1, 3, 0, 0.9), (1, 3, 0, 0.5)], mode) == [(1, 3, 0, 0.9)]
 
 
-def test_equal_confidences_go_by_start_then_end_then_type() -> None:
+def test_ties_are_broken_by_start_end_and_type() -> None:
     assert selected([(1, 3, 0, 0.5), (0, 2, 1, 0.5)], "flat") == [(0, 2, 1, 0.5)]
     assert selected([(0, 3, 0, 0.5), (0, 2, 1, 0.5)], "flat") == [(0, 2, 1, 0.5)]
     assert selected([(0, 2, 1, 0.5), (0, 2, 0, 0.5)], "flat") == [(0, 2, 0, 0.5)]
@@ -149,18 +149,18 @@ def test_equal_confidences_go_by_start_then_end_then_type() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_nothing_from_nothing(mode: str) -> None:
+def test_no_candidates_give_no_selection(mode: str) -> None:
     assert len(select(Candidates([], [], [], []), mode)) == 0
 
 
 @pytest.mark.parametrize("mode", ["flat", "nested"])
-def test_far_positions_cost_no_memory(mode: str) -> None:
+def test_huge_positions_need_little_memory(mode: str) -> None:
     far = 2**62
     rows = [(0, far, 0, 0.5), (far - 1, far + 1, 0, 0.9), (far, far + 2, 0, 0.1)]
     assert selected(rows, mode) == [rows[1]]
 
 
-def test_a_selector_of_ones_own_gets_distinct_candidates_and_its_result_is_sorted() -> None:
+def test_custom_selector_gets_unique_candidates_and_its_result_is_sorted() -> None:
     def backwards(candidates: Candidates) -> Candidates:
         assert to_rows(candidates) == [(0, 1, 0, 0.2), (2, 3, 0, 0.9)]
         return candidates.take(np.array([1, 0]))
@@ -169,7 +169,7 @@ def test_a_selector_of_ones_own_gets_distinct_candidates_and_its_result_is_sorte
     assert to_rows(select(from_rows(rows), backwards)) == [(0, 1, 0, 0.2), (2, 3, 0, 0.9)]
 
 
-def test_an_unknown_mode_is_refused_with_the_nearest_name() -> None:
+def test_refuses_an_unknown_mode_and_suggests_the_nearest() -> None:
     nothing = from_rows([])
     with pytest.raises(
         UsageError, match=r"'nestd'; did you mean nested\? there are flat, nested, keep-all, soft-nms"
@@ -192,7 +192,7 @@ def test_an_unknown_mode_is_refused_with_the_nearest_name() -> None:
         (([0.5], [2], [0], [0.5]), "start must hold integers"),
     ],
 )
-def test_columns_that_make_no_sense_are_refused(columns, message: str) -> None:
+def test_refuses_invalid_columns(columns, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Candidates(*columns)
 

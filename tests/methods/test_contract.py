@@ -1,4 +1,4 @@
-"""A method is one record in the registry: others than ours train and predict all the same."""
+"""A method is one record in the registry; methods of others train and predict like ours."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _doubles(monkeypatch) -> None:
 
 
 def trained(name: str, steps: int = 100, **predict) -> Model:
-    """As the trainer does it, in small: batches in, the sum of the terms down."""
+    """Train a model on one batch, and check that the loss is the sum of its terms."""
     torch.manual_seed(0)
     model = Model.build(Config.parse({"method": {"name": name}, "predict": predict}), LEARNT)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
@@ -58,7 +58,7 @@ def keys(sentences) -> list[list[tuple[int, int, str]]]:
 
 
 @pytest.mark.parametrize("name", DOUBLES)
-def test_a_fifth_method_learns_predicts_is_saved_and_loaded(name: str, tmp_path) -> None:
+def test_registered_method_trains_predicts_saves_and_exports(name: str, tmp_path) -> None:
     model = trained(name)
     predicted = predict(model, LEARNT)
     assert keys(predicted) == keys(LEARNT)
@@ -68,7 +68,7 @@ def test_a_fifth_method_learns_predicts_is_saved_and_loaded(name: str, tmp_path)
     assert keys(load(tmp_path / "model", engine="onnx").predict(LEARNT)) == keys(LEARNT)
 
 
-def test_the_settings_of_the_method_are_checked_as_all_others() -> None:
+def test_settings_of_a_registered_method_are_validated() -> None:
     config = Config.parse({"method": {"name": "tagger", "bias": False}})
     model = Model.build(config, LEARNT)
     assert model.network.layer.bias is None
@@ -82,14 +82,14 @@ def test_the_settings_of_the_method_are_checked_as_all_others() -> None:
         Config.parse({"method": {"name": "tagger"}, "predict": {"threshold": 2}})
 
 
-def test_what_a_method_wants_of_encoder_and_training_is_below_what_the_user_wants() -> None:
+def test_user_settings_override_the_defaults_of_the_method() -> None:
     config = Config.parse({"method": {"name": "tagger"}, "encoder": {"lstm": {"size": 6}}})
     assert (config.encoder.name, config.encoder.lstm.size, config.encoder.lstm.dropout) == ("scratch", 6, 0.0)
     assert config.training.epochs == 3
     assert Config.parse({}).encoder.name == "minilm"
 
 
-def test_a_setting_of_the_method_can_change_when_predicting(tmp_path) -> None:
+def test_predict_settings_of_a_method_can_change_when_loading(tmp_path) -> None:
     save_model(trained("tagger"), tmp_path)
     nothing = load(tmp_path, settings={"threshold": 1}).predict(LEARNT)
     assert all(not sentence.entities for sentence in nothing)
@@ -97,7 +97,7 @@ def test_a_setting_of_the_method_can_change_when_predicting(tmp_path) -> None:
     assert [len(sentence.entities) for sentence in everything] == [2 * len(s) for s in LEARNT]
 
 
-def test_the_number_of_iterations_is_set_when_predicting(tmp_path) -> None:
+def test_number_of_iterations_can_change_when_loading(tmp_path) -> None:
     save_model(trained("iterating"), tmp_path)
     scores = [
         [
@@ -110,7 +110,7 @@ def test_the_number_of_iterations_is_set_when_predicting(tmp_path) -> None:
     assert scores[0] == scores[1] != scores[2]
 
 
-def test_prompts_are_part_of_the_encoder_and_learnt() -> None:
+def test_prompts_belong_to_the_encoder_and_have_gradients() -> None:
     before = Model.build(Config.parse({"method": {"name": "prompted"}}), LEARNT)
     assert before.encoder.prompts.shape == (2, before.encoder.embedder.prompt_width)
     before(before.collate(LEARNT))["loss"].backward()
@@ -119,7 +119,7 @@ def test_prompts_are_part_of_the_encoder_and_learnt() -> None:
 
 
 @pytest.mark.parametrize("name", DOUBLES)
-def test_the_loss_computed_when_predicting_is_that_of_learning(name: str) -> None:
+def test_loss_in_prediction_equals_the_training_loss(name: str) -> None:
     model = trained(name, steps=3, batch_size=2)
     losses: list[tuple[float, int]] = []
 
@@ -132,7 +132,7 @@ def test_the_loss_computed_when_predicting_is_that_of_learning(name: str) -> Non
     assert mean == pytest.approx(model(model.collate(LEARNT))["loss"].item(), rel=1e-5)
 
 
-def test_the_registry_and_the_settings_agree_on_names() -> None:
+def test_registry_and_settings_have_the_same_names() -> None:
     for name, method in METHODS.items():
         assert isinstance(method, Method)
         assert method.settings().name == name
@@ -140,7 +140,7 @@ def test_the_registry_and_the_settings_agree_on_names() -> None:
         assert Config.parse({"method": {"name": name}}).predict == method.predict()
 
 
-def test_a_method_without_its_verbs_is_none() -> None:
+def test_incomplete_networks_and_decoders_cannot_be_created() -> None:
     class HalfNetwork(Network[None]):
         def score(self, words, gold) -> None:
             return None
@@ -155,7 +155,7 @@ def test_a_method_without_its_verbs_is_none() -> None:
         HalfDecoder(MethodSettings(name="half"), ["A"])
 
 
-def test_gold_from_columns() -> None:
+def test_gold_is_made_from_columns() -> None:
     gold = Gold.from_columns(torch.tensor([[0, 1, 3, 2], [1, 0, 1, 0]]))
     assert (gold.sentence.tolist(), gold.start.tolist(), gold.end.tolist(), gold.type.tolist()) == (
         [0, 1],
@@ -166,7 +166,7 @@ def test_gold_from_columns() -> None:
     assert Gold.from_columns(torch.zeros(0, 4).long()).start.shape == (0,)
 
 
-def test_settings_that_fit_nothing_stay_as_they_are() -> None:
+def test_settings_without_fitted_values_are_unchanged() -> None:
     settings = MethodSettings(name="any")
     assert settings.fitted(LEARNT) is settings
     assert BoundarySmoothingSettings().fitted(LEARNT).widest == 2

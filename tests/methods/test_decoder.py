@@ -1,4 +1,4 @@
-"""What decoders share."""
+"""Functions that all decoders share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import scipy.special
 from fencepost.methods.decoder import GraphMismatch, WordArrays, run_graph, sigmoid, softmax
 
 
-def test_some_sentences_are_as_long_as_the_longest_of_them() -> None:
+def test_taking_sentences_trims_padding() -> None:
     vectors = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
     words = WordArrays(vectors, np.array([4, 1, 2]), vectors[:, :1])
     some = words.take([2, 1])
@@ -20,7 +20,7 @@ def test_some_sentences_are_as_long_as_the_longest_of_them() -> None:
     assert set(WordArrays(vectors, words.lengths).inputs()) == {"vectors"}
 
 
-def test_functions_are_those_of_scipy() -> None:
+def test_sigmoid_and_softmax_equal_those_of_scipy() -> None:
     logits = np.array([[-1e4, -200.0, -3.0, 0.0], [0.5, 40.0, 1e4, 2.0]], dtype=np.float32)
     np.testing.assert_allclose(sigmoid(logits), scipy.special.expit(logits), rtol=1e-6)
     np.testing.assert_allclose(softmax(logits), scipy.special.softmax(logits, axis=-1), rtol=1e-6)

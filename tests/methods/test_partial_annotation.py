@@ -1,4 +1,4 @@
-"""Sentences that are annotated with some types only do not teach that the other types are absent."""
+"""Sentences that are annotated with some types only say nothing about other types."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def train(method: str, sentences: list[Sentence]) -> Model:
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "diffusion"])
-def test_places_are_found_where_only_people_are_annotated(method) -> None:
+def test_types_without_annotation_are_predicted(method) -> None:
     places = {0: (4, 5, "LOC"), 1: (4, 5, "LOC"), 2: (4, 5, "LOC")}
 
     def find_places(model: Model) -> dict[int, tuple[int, int, str]]:
@@ -69,7 +69,7 @@ def test_places_are_found_where_only_people_are_annotated(method) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_sentence_without_annotated_types_teaches_nothing(method) -> None:
+def test_sentence_without_annotated_types_has_no_loss(method) -> None:
     model = build(method, [*PEOPLE, *PLACES])
     empty = annotate([sentence.with_entities(()) for sentence in PEOPLE])
     assert model(model.collate(empty))["loss"].item() == pytest.approx(0, abs=1e-5)
@@ -79,7 +79,7 @@ def test_a_sentence_without_annotated_types_teaches_nothing(method) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_all_types_annotated_is_the_same_as_no_list(method) -> None:
+def test_listing_all_types_equals_full_annotation(method) -> None:
     sentences = [*PEOPLE, *PLACES]
     model = build(method, sentences).eval()
     losses = []
@@ -89,7 +89,7 @@ def test_all_types_annotated_is_the_same_as_no_list(method) -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
-def test_merged_classes_are_the_sum_of_probabilities() -> None:
+def test_merged_class_has_the_sum_of_probabilities() -> None:
     logits = torch.randn(3, 4, 2, dtype=torch.float64, requires_grad=True)
     annotated = torch.tensor([[True, True, True], [True, False, False], [False, False, False]])
     logarithms = merge_classes(logits, annotated)
@@ -104,7 +104,7 @@ def test_merged_classes_are_the_sum_of_probabilities() -> None:
     assert logits.grad.isfinite().all()
 
 
-def test_a_part_of_a_batch_keeps_its_annotated_types() -> None:
+def test_part_of_a_batch_keeps_its_annotated_types() -> None:
     annotated = torch.tensor([[True, False], [True, True], [False, True]])
     gold = Gold.from_columns(torch.tensor([[0, 0, 1, 0], [2, 1, 2, 1]]), annotated)
     part = gold.take([2, 1])

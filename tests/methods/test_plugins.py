@@ -1,4 +1,4 @@
-"""Packages bring methods of their own: here, folders with what `pip install` would leave there."""
+"""Methods of other packages, which are folders like those that `pip install` creates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 
 
 def install(folder: Path, name: str, points: dict[str, str]) -> None:
-    """A package as far as its entry points go."""
+    """Write the entry points of a package."""
     info = folder / f"{name.replace('-', '_')}-0.1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n")
@@ -40,7 +40,7 @@ def install(folder: Path, name: str, points: dict[str, str]) -> None:
 
 @pytest.fixture
 def site(tmp_path, monkeypatch) -> Iterator[Path]:
-    """A folder that Python looks for packages in; what is imported from it is forgotten afterwards."""
+    """Folder on the path of Python; modules imported from it are removed afterwards."""
     monkeypatch.setattr(METHODS, "_known", dict(METHODS._known))
     folder = tmp_path / "site"
     folder.mkdir()
@@ -52,7 +52,7 @@ def site(tmp_path, monkeypatch) -> Iterator[Path]:
 
 @pytest.fixture
 def ends(site) -> Path:
-    """The package of docs/extending.md, made of its blocks."""
+    """Package that is made of the blocks of docs/extending.md."""
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     package = site / "fencepost_ends"
     package.mkdir()
@@ -72,7 +72,7 @@ def keys(sentences) -> list[list[tuple[int, int, str]]]:
     return [[entity.key for entity in sentence.entities] for sentence in sentences]
 
 
-def test_a_method_of_a_package_works_in_every_command(ends, tmp_path) -> None:
+def test_method_of_a_package_works_in_every_command(ends, tmp_path) -> None:
     """Trained, predicted on both engines, exported and checked, scored, reported, analysed and tuned."""
     data, model = tmp_path / "data.jsonl", tmp_path / "model"
     write(NESTED * 4, data)
@@ -102,19 +102,19 @@ def test_a_method_of_a_package_works_in_every_command(ends, tmp_path) -> None:
     assert "method.size" in (tmp_path / "tuned" / "trials.csv").read_text(encoding="utf-8")
 
 
-def test_its_graphs_are_run_without_pytorch(ends, tmp_path) -> None:
+def test_importing_a_method_does_not_import_pytorch(ends, tmp_path) -> None:
     script = "import sys; import fencepost_ends; assert 'torch' not in sys.modules"
     paths = os.pathsep.join([str(ends), *filter(None, sys.path)])
     subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": paths}, check=True)
 
 
-def test_the_command_line_knows_it(ends) -> None:
+def test_command_line_accepts_a_method_of_a_package(ends) -> None:
     text = run("train", "--method", "ends", "--set", "method.size=9", "--show-config")
     assert "method:\n  name: ends\n  size: 9\n" in text
     assert "batch_size: 8" in text
 
 
-def test_it_is_listed_where_a_name_is_wrong(ends) -> None:
+def test_messages_suggest_methods_of_packages(ends) -> None:
     assert list(METHODS) == [*OWN, "ends"]
     assert len(METHODS) == 5
     with pytest.raises(UsageError, match="no method 'end'; did you mean ends"):
@@ -122,13 +122,13 @@ def test_it_is_listed_where_a_name_is_wrong(ends) -> None:
     assert "fencepost_ends" not in sys.modules, "a name is no reason to import it"
 
 
-def test_a_name_that_is_there_stays_what_it_is(site) -> None:
+def test_package_cannot_replace_a_built_in_method(site) -> None:
     install(site, "impostor", {"boundary-smoothing": "nowhere:Impostor"})
     assert list(METHODS) == OWN
     assert METHODS["boundary-smoothing"] is METHOD
 
 
-def test_one_that_cannot_be_imported_is_reported_when_it_is_used(site) -> None:
+def test_broken_method_is_reported_only_when_used(site) -> None:
     (site / "failing.py").write_text("1 / 0\n")
     points = {"gone": "nowhere_at_all:Gone", "failing": "failing:Any", "empty": "json:Empty"}
     install(site, "broken-methods", points)
@@ -146,28 +146,28 @@ def test_one_that_cannot_be_imported_is_reported_when_it_is_used(site) -> None:
 
 
 @pytest.mark.parametrize("value", ["json:loads", "json:JSONDecoder", "fencepost.methods.decoder:Decoder"])
-def test_one_that_is_no_method_is_refused(site, value: str) -> None:
+def test_refuses_entry_points_that_are_not_methods(site, value: str) -> None:
     install(site, "other-things", {"other": value})
     expected = f"method other of the package other-things is not a fencepost.methods.registry.Method: {value}"
     with pytest.raises(UsageError, match=expected):
         METHODS["other"]
 
 
-def test_two_packages_with_one_name_are_both_named(site) -> None:
+def test_names_both_packages_of_an_ambiguous_method(site) -> None:
     for package in ("first", "second"):
         install(site, package, {"ends": f"{package}:Ends"})
     with pytest.raises(UsageError, match="ends of the package first and second is ambiguous"):
         METHODS["ends"]
 
 
-def test_a_name_that_no_package_provides_is_missing_as_from_any_dictionary(site) -> None:
+def test_unknown_method_is_a_missing_key(site) -> None:
     assert "ends" not in METHODS
     assert METHODS.get("ends") is None
     with pytest.raises(KeyError, match="no method 'ends'; is the package that provides it installed"):
         METHODS["ends"]
 
 
-def test_registered_in_a_program_it_comes_before_one_of_a_package(ends) -> None:
+def test_method_registered_in_python_overrides_that_of_a_package(ends) -> None:
     mine = Method(METHOD.settings, decoder=METHOD.decoder, network=METHOD.load_network())
     METHODS["ends"] = mine
     assert METHODS["ends"] is mine

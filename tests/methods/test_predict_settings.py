@@ -1,4 +1,4 @@
-"""How candidates are selected, where the user leaves it to the training data."""
+"""How candidates are selected if the training data decides it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = ["w"] * 8
 
 
 @given(st.lists(entities(8), max_size=3))
-def test_auto_is_nested_where_any_two_entities_overlap(batch: list[list[Entity]]) -> None:
+def test_auto_is_nested_if_entities_overlap(batch: list[list[Entity]]) -> None:
     overlap = any(
         one.start < other.end and other.start < one.end and one.key != other.key
         for spans in batch
@@ -28,12 +28,12 @@ def test_auto_is_nested_where_any_two_entities_overlap(batch: list[list[Entity]]
 
 
 @given(flat_entities(8))
-def test_flat_data_is_flat(spans: list[Entity]) -> None:
+def test_auto_is_flat_for_flat_data(spans: list[Entity]) -> None:
     assert PredictSettings().fitted([Sentence(WORDS, spans)]).select == "flat"
 
 
 @given(nested_entities(8), st.sampled_from(["flat", "nested", "keep-all"]))
-def test_what_the_user_chose_is_kept(spans: list[Entity], mode: str) -> None:
+def test_explicit_mode_is_kept(spans: list[Entity], mode: str) -> None:
     settings = PredictSettings(select=mode, batch_size=3)
     assert settings.fitted([Sentence(WORDS, spans)]).select == mode
 
@@ -50,7 +50,7 @@ def test_what_the_user_chose_is_kept(spans: list[Entity], mode: str) -> None:
         ([Entity(0, 8, "A"), Entity(1, 2, "A"), Entity(4, 5, "A")], "nested"),
     ],
 )
-def test_examples(spans: list[Entity], mode: str) -> None:
+def test_auto_of_examples_equals_the_mode_by_hand(spans: list[Entity], mode: str) -> None:
     settings = PredictSettings(batch_size=7)
     fitted = settings.fitted([Sentence(["w"]), Sentence(WORDS, spans)])
     assert fitted == PredictSettings(select=mode, trim=TRIM_KINDS, batch_size=7)

@@ -59,11 +59,11 @@ def trim(text, start, end, *kinds):
         ("Ada ) (", (0, 3), "Ada"),
     ],
 )
-def test_words_of_the_sentence_are_cut_off(text, span, expected):
+def test_endings_quotes_and_brackets_are_trimmed(text, span, expected):
     assert trim(text, *span) == [expected]
 
 
-def test_only_the_kinds_that_are_asked_for_are_cut_off():
+def test_only_the_given_kinds_are_trimmed():
     assert trim("( Ada 's", 0, 3, "possessive") == ["( Ada"]
     assert trim("( Ada 's", 0, 3, "brackets") == ["Ada 's"]
     assert trim("( Ada 's", 0, 3, "quotes") == ["( Ada 's"]
@@ -72,8 +72,8 @@ def test_only_the_kinds_that_are_asked_for_are_cut_off():
 
 @given(words=WORDS.filter(len), kinds=st.sets(st.sampled_from(TRIM_KINDS), min_size=1), data=st.data())
 @settings(max_examples=300)
-def test_a_batch_is_trimmed_as_one_span_after_the_other(words, kinds, data):
-    """Against a loop over words; padding and other sentences change nothing."""
+def test_trimming_a_batch_equals_a_simple_loop(words, kinds, data):
+    """Padding and other sentences have no effect."""
     batch = [Sentence(["x"]), Sentence(words), Sentence(["(", "'s"])]
     length = max(map(len, batch))
     places = st.integers(0, len(words) - 1)
@@ -105,16 +105,16 @@ def test_a_batch_is_trimmed_as_one_span_after_the_other(words, kinds, data):
     assert list(zip(candidates.start - length, candidates.end - length, strict=True)) == expected
 
 
-def test_hostile_sentences_take_no_quadratic_time():
+def test_trims_a_sentence_of_60000_brackets():
     words = ["[", "("] * 20_000 + [")"] * 20_000
     assert TrimmableWords.find([Sentence(words)], len(words)) is not None
 
 
-# What the training data has
+# The kinds found in training data
 
 
 def read_sentences(*texts):
-    """Sentences; in each, the words between < and > are an entity."""
+    """Return sentences in which the words between < and > are an entity."""
     sentences = []
     for text in texts:
         words = text.split()
@@ -123,7 +123,7 @@ def read_sentences(*texts):
     return sentences
 
 
-def test_what_training_entities_do_not_have_is_cut_off():
+def test_trims_the_kinds_that_training_entities_do_not_have():
     assert find_trims([]) == TRIM_KINDS
     assert find_trims(read_sentences("< Ada > 's engine", "< Ada > met him")) == TRIM_KINDS
     assert find_trims(read_sentences("< Ada 's > engine", "( < Ada > ) met him")) == ("quotes", "brackets")
@@ -138,7 +138,7 @@ def test_what_training_entities_do_not_have_is_cut_off():
     assert "possessive" not in find_trims([*slips, *read_sentences(*["< Ada 's > engine"] * 9)])
 
 
-def test_what_is_set_stays():
+def test_explicit_trim_is_kept():
     data = read_sentences("< Ada 's > engine")
     assert PredictSettings().fitted(data).trim == ("quotes", "brackets")
     assert PredictSettings(trim=()).fitted(data).trim == ()
@@ -146,7 +146,7 @@ def test_what_is_set_stays():
     assert models.config("diffusion").predict.trim is None
 
 
-def test_a_candidate_that_becomes_another_counts_once_with_the_higher_confidence():
+def test_candidates_equal_after_trimming_count_once():
     sentence = Sentence(["Ada", "'s", "engine"])
     candidates = Candidates(np.array([0, 0]), np.array([1, 2]), np.array([0, 0]), np.array([0.6, 0.9]))
     settings = PredictSettings(select="nested", trim=["possessive"], threshold=0.5)
@@ -164,7 +164,7 @@ def test_a_candidate_that_becomes_another_counts_once_with_the_higher_confidence
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_models_cut_off_what_their_settings_say(method, tmp_path):
+def test_models_trim_the_kinds_of_their_settings(method, tmp_path):
     dice = random.Random(1)  # noqa: S311
     words = ["Ada", "met", "Charles", "'s", "(", ")", '"', "London"]
     batch = [Sentence(dice.choices(words, k=dice.randint(1, 9))) for _ in range(40)]
@@ -191,7 +191,7 @@ def _edges(sentence):
 
 
 @pytest.mark.corpora
-def test_what_real_corpora_have(shared_data):
+def test_kinds_of_real_corpora_are_known(shared_data):
     from fencepost.data import read
 
     assert find_trims(list(read(shared_data / "gum" / "train.jsonl"))) == ("quotes", "brackets")

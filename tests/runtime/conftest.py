@@ -12,7 +12,7 @@ from tests.runtime import models
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory) -> Path:
-    """Of a model that was trained and exported, to both precisions."""
+    """Folder of a trained model that was exported to both precisions."""
     return models.saved(models.trained(), tmp_path_factory.mktemp("trained"), int8=True)
 
 

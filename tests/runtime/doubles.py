@@ -1,4 +1,4 @@
-"""An engine that predicts what a test chooses, and remembers its sentences."""
+"""An engine that predicts what a test chooses, and records its sentences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Finder = Callable[[Sentence], Iterable[Entity]]
 
 
 class Double:
-    """`find` says what is in a sentence, and `size` how large a word is."""
+    """Engine whose `find` returns the entities of a sentence, and `size` the size of a word."""
 
     name = "double"
     method = "double"
@@ -62,7 +62,7 @@ class Double:
 
 
 def everything(sentence: Sentence) -> list[Entity]:
-    """Each word, each two neighbours and the whole sentence; confidences from 0 to 1, types in turn."""
+    """Return each word, each pair of neighbours and the whole sentence, with varying scores and types."""
     length = len(sentence)
     spans = {(start, end) for start in range(length) for end in (start + 1, start + 2) if end <= length}
     if length:
@@ -74,7 +74,7 @@ def everything(sentence: Sentence) -> list[Entity]:
 
 
 def marking(*phrases: tuple[str, ...]) -> Finder:
-    """Every occurrence of these words, one after the other."""
+    """Return a finder of every occurrence of these phrases."""
 
     def find(sentence: Sentence) -> Iterable[Entity]:
         for number, phrase in enumerate(phrases):
@@ -86,7 +86,7 @@ def marking(*phrases: tuple[str, ...]) -> Finder:
 
 
 def chance(select: str, seed: int, count: int = 40) -> Finder:
-    """Any spans, as a method with this way of selecting them might find; in each window others."""
+    """Return a finder of random spans, selected in this way, which differ in each window."""
 
     def find(sentence: Sentence) -> list[Entity]:
         dice = random.Random(f"{seed} {sentence.words}")  # noqa: S311

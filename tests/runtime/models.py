@@ -1,4 +1,4 @@
-"""Models of a few numbers that find something: trained in a second, or random and easily convinced."""
+"""Tiny models that predict entities: trained in a second, or random with a bias towards entities."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "predict": {"spans": 12, "threshold": 0},
     },
 }
-"""Small, and content with little."""
+"""Small settings with low thresholds."""
 
 
 def config(name: str, encoder: dict[str, Any] = SCRATCH, **changes: Any) -> Config:
@@ -62,7 +62,7 @@ def config(name: str, encoder: dict[str, Any] = SCRATCH, **changes: Any) -> Conf
 
 
 def random_model(name: str, encoder: dict[str, Any] = SCRATCH, seed: int = 0, **changes: Any) -> Model:
-    """One whose method has weights that are all random, and an inclination to see entities."""
+    """Return a model whose method has random weights and a bias towards entities."""
     torch.manual_seed(seed)
     model = Model.build(config(name, encoder, **changes), NESTED).eval()
     method: Any = model.network
@@ -93,14 +93,14 @@ def trained() -> Model:
 
 
 def saved(model: Model, folder: Path, *, int8: bool = False) -> Path:
-    """Exported too."""
+    """Save and export a model and return its folder."""
     save_model(model, folder)
     export(model, folder, int8=int8)
     return folder
 
 
 def save_bert(folder: Path, tokenizer: Tokenizer | None = None, **changes: Any) -> Path:
-    """A random BERT, as one would download it."""
+    """Save a random BERT like a downloaded one."""
     torch.manual_seed(0)
     AutoModel.from_config(BertConfig(**{**tiny.SMALL, **changes})).save_pretrained(folder)
     tiny.save_tokenizer(folder, tokenizer or tiny.wordpiece())
@@ -108,7 +108,7 @@ def save_bert(folder: Path, tokenizer: Tokenizer | None = None, **changes: Any) 
 
 
 def sentences(count: int = 24, longest: int = 12, seed: int = 0) -> list[Sentence]:
-    """Of words that are known and of others, from 0 words on, some with parts of speech, in documents."""
+    """Return sentences of known and unknown words, in documents, some empty, some with parts of speech."""
     dice = random.Random(seed)  # noqa: S311
     known = sorted({word for sentence in NESTED for word in sentence.words})
     words = [*known, "London's", "unseen", "ß", "日本", "x" * 70, "Ada\u0301", "LONDON"]

@@ -1,4 +1,4 @@
-"""Which texts are computed together."""
+"""Texts that are computed together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cut(sizes: list[int]) -> list[list[int]]:
 @given(
     st.lists(st.sampled_from([0, 1, 100, 125, 126, CHARACTERS // 3, CHARACTERS, CHARACTERS + 1]), max_size=40)
 )
-def test_chunks_are_bounded_and_independent(sizes):
+def test_chunks_have_limited_size_and_are_independent(sizes):
     chunks = cut(sizes)
     assert list(chain.from_iterable(chunks)) == sizes
     for chunk in chunks:
@@ -29,12 +29,12 @@ def test_chunks_are_bounded_and_independent(sizes):
         assert cut(list(chain.from_iterable(chunks[first:]))) == chunks[first:]
 
 
-def test_short_texts_are_many():
+def test_chunks_of_short_texts_are_limited_by_their_number():
     assert [len(chunk) for chunk in cut([10] * (2 * TEXTS + 5))] == [TEXTS, TEXTS, 5]
     assert [len(chunk) for chunk in cut([0] * (TEXTS + 1))] == [TEXTS, 1]
 
 
-def test_no_more_is_read_than_is_needed():
+def test_reads_only_the_texts_of_the_first_chunk():
     numbers = count()
     first = next(chunk_texts(numbers, lambda _: 1))
     assert len(first) == TEXTS
@@ -42,7 +42,7 @@ def test_no_more_is_read_than_is_needed():
 
 
 @pytest.mark.parametrize("engine", ["int8", "onnx"])
-def test_a_chunk_gives_the_same_bits_wherever_it_is_computed(folder, engine, monkeypatch):
+def test_chunks_predict_the_same_bits_with_any_number_of_threads(folder, engine, monkeypatch):
     from fencepost.runtime.loading import load
 
     monkeypatch.setattr("fencepost.runtime.chunks.CHARACTERS", 400)

@@ -22,7 +22,7 @@ def document() -> Document:
     return Recogniser(Double(everything))(TEXT)
 
 
-def test_it_is_the_list_of_entities_in_reading_order(document) -> None:
+def test_document_is_a_list_of_entities_in_reading_order(document) -> None:
     assert isinstance(document, list)
     assert document == list(document) != []
     assert [(span.start, span.end) for span in document] == sorted((s.start, s.end) for s in document)
@@ -32,7 +32,7 @@ def test_it_is_the_list_of_entities_in_reading_order(document) -> None:
     assert (again, again.text, again.sentences) == (document, document.text, document.sentences)
 
 
-def test_json_has_the_offsets_of_the_unit(document) -> None:
+def test_json_has_offsets_in_the_chosen_unit(document) -> None:
     record = json.loads(document.to_json())
     assert record == document.to_dict()
     assert record == {"text": TEXT, "entities": [span.to_dict() for span in document]}
@@ -46,7 +46,7 @@ def test_json_has_the_offsets_of_the_unit(document) -> None:
 
 
 class Content(HTMLParser):
-    """The text of a page without that of labels and styles, and the names of all elements."""
+    """Text of a page without labels and styles, and the names of all elements."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Content(HTMLParser):
 
 
 @given(st.text(alphabet="ab <>&\"'é😀\n", min_size=1, max_size=30))
-def test_pages_show_the_text_and_each_entity_and_nothing_is_markup(text: str) -> None:
+def test_html_shows_text_and_entities_escaped(text: str) -> None:
     document = Recogniser(Double(everything))(text)
     page, fragment = Content(document.to_html()), Content(document._repr_html_())
     for content in (page, fragment):
@@ -79,14 +79,14 @@ def test_pages_show_the_text_and_each_entity_and_nothing_is_markup(text: str) ->
     assert fragment.tags <= {"style", "article", "mark", "small"}
 
 
-def test_a_data_frame_has_a_row_for_each_entity(document) -> None:
+def test_data_frame_has_a_row_per_entity(document) -> None:
     frame = document.to_dataframe()
     assert list(frame.columns) == ["start", "end", "type", "score", "text"]
     assert [Span(*row) for row in frame.itertuples(index=False)] == document
     assert list(Document("nothing").to_dataframe().columns) == list(frame.columns)
 
 
-def test_libraries_that_are_not_installed_are_named(document, monkeypatch) -> None:
+def test_names_libraries_that_are_not_installed(document, monkeypatch) -> None:
     for name in ("pandas", "spacy"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UsageError, match=r"to_dataframe needs pandas, .*: pip install pandas"):
@@ -95,7 +95,7 @@ def test_libraries_that_are_not_installed_are_named(document, monkeypatch) -> No
         document.to_spacy()
 
 
-def test_a_spacy_document_has_every_entity(document) -> None:
+def test_spacy_document_has_every_entity(document) -> None:
     spacy = pytest.importorskip("spacy")
     doc = document.to_spacy()
     spans = doc.spans["fencepost"]
@@ -110,7 +110,7 @@ def test_a_spacy_document_has_every_entity(document) -> None:
     assert {span.label_ for span in german.spans["mine"]} == set(TYPES)
 
 
-def test_a_document_without_entities() -> None:
+def test_document_without_entities_can_be_exported() -> None:
     document = Document("Nothing here.", [Sentence(["Nothing", "here", "."])], [[(0, 7), (8, 12), (12, 13)]])
     assert document == []
     assert document.to_dict() == {"text": "Nothing here.", "entities": []}
@@ -118,14 +118,14 @@ def test_a_document_without_entities() -> None:
     assert "No entities" in document.to_html()
 
 
-def test_several_texts_are_for_pipe() -> None:
+def test_list_of_texts_is_refused_with_a_hint_at_pipe() -> None:
     ner = Recogniser(Double(everything))
     with pytest.raises(UsageError, match=r"a text is a string, not list; use pipe for several: ner\.pipe"):
         ner(["Ada", "Bob"])
     assert [document.text for document in ner.pipe(["Ada", "Bob"])] == ["Ada", "Bob"]
 
 
-def test_the_repr_of_a_recogniser_has_model_method_types_and_engine() -> None:
+def test_recogniser_repr_has_model_method_types_and_engine() -> None:
     assert repr(Recogniser(Double(everything))) == (
         "<Recogniser in memory: double, types LOC, ORG, PER, engine double>"
     )
@@ -133,6 +133,6 @@ def test_the_repr_of_a_recogniser_has_model_method_types_and_engine() -> None:
     assert repr(fencepost.load()).endswith(", engine int8>")
 
 
-def test_entities_of_words_have_no_part_in_it() -> None:
+def test_entity_of_words_never_equals_a_span_of_characters() -> None:
     """`Entity` counts words, `Span` characters: they are never equal."""
     assert Entity(0, 1, "PER", 0.5) != Span(0, 1, "PER", 0.5, "A")

@@ -1,4 +1,4 @@
-"""Exporting: which files appear, which disappear, and what 8 bits cost."""
+"""Exporting: the files that are written and removed, and the accuracy of 8 bits."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory) -> Path:
-    """With enough weights that their size counts."""
+    """Folder of a model whose weights dominate the file size."""
     scratch = models.SCRATCH["scratch"] | {"word_size": 4000}
     encoder = models.SCRATCH | {"scratch": scratch, "lstm": {"size": 0}}
     folder = tmp_path_factory.mktemp("wide")
     return models.saved(models.random_model("boundary-smoothing", encoder), folder, int8=True)
 
 
-def test_the_graphs_are_in_a_folder_beside_the_weights(folder: Path) -> None:
+def test_graphs_are_in_a_folder_beside_the_weights(folder: Path) -> None:
     assert names(folder) == {*FLOAT32, "encoder.int8.onnx"}
     assert list_precisions(folder) == ["int8", "float32"]
     facts = json.loads((folder / "onnx" / "export.json").read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def test_int8_is_smaller(wide: Path) -> None:
     assert small < 0.5 * whole
 
 
-def test_int8_finds_nearly_the_same(folder: Path) -> None:
+def test_int8_predicts_nearly_the_same_entities(folder: Path) -> None:
     sentences = models.sentences(60)
     exact, rough = (
         {
@@ -79,7 +79,7 @@ def test_int8_finds_nearly_the_same(folder: Path) -> None:
     assert sum(differences) / len(both) < 0.05
 
 
-def test_exporting_again_replaces_all(tmp_path) -> None:
+def test_second_export_replaces_all_graphs(tmp_path) -> None:
     models.saved(models.trained(), tmp_path, int8=True)
     before = load(tmp_path)("Ada met Charles in London")
     other = models.random_model("boundary-offset", seed=1)
@@ -99,14 +99,14 @@ def test_exporting_again_replaces_all(tmp_path) -> None:
     assert load(tmp_path)("Ada met Charles in London") == before
 
 
-def test_graphs_of_older_weights_are_not_used(tmp_path) -> None:
-    """A model that is trained again in its folder finds what it finds now."""
+def test_saving_new_weights_disables_old_graphs(tmp_path) -> None:
+    """A model that is trained again in its folder predicts with its new weights."""
     models.saved(models.random_model("boundary-smoothing"), tmp_path)
     save_model(models.trained(), tmp_path)
     assert [span.text for span in load(tmp_path)("Ada met Charles in London")] == ["Ada", "Charles", "London"]
 
 
-def test_what_cannot_be_exported_leaves_the_old_graphs(tmp_path, monkeypatch) -> None:
+def test_failed_export_keeps_the_old_graphs(tmp_path, monkeypatch) -> None:
     models.saved(models.trained(), tmp_path)
     before = {path.name: path.read_bytes() for path in (tmp_path / "onnx").iterdir()}
 
@@ -121,8 +121,8 @@ def test_what_cannot_be_exported_leaves_the_old_graphs(tmp_path, monkeypatch) ->
     assert not list(tmp_path.glob(".exporting-*"))
 
 
-def test_a_model_is_as_it_was(tmp_path) -> None:
-    """Exporting says nothing about dropout either: what was exported is as in prediction."""
+def test_export_does_not_change_the_model(tmp_path) -> None:
+    """The graphs have no dropout, even if the model is in training mode."""
     changes = {"method": {"dropout": 0.9}}
     model = models.random_model("boundary-smoothing", **changes)
     sentences = models.sentences()
@@ -138,7 +138,7 @@ def test_a_model_is_as_it_was(tmp_path) -> None:
 # Checked on annotated sentences
 
 
-def test_good_graphs_are_trusted(tmp_path) -> None:
+def test_checked_int8_graph_becomes_the_default(tmp_path) -> None:
     models.saved(models.trained(), tmp_path, int8=True)
     messages: list[str] = []
     checked = check(tmp_path, models.NESTED, max_loss=100, log=messages.append)
@@ -149,11 +149,11 @@ def test_good_graphs_are_trusted(tmp_path) -> None:
     assert load(tmp_path).engine == "int8"
     assert [line.partition(":")[0] for line in messages] == ["float32", "int8"]
     export(models.trained(), tmp_path, int8=True)
-    assert load(tmp_path).engine == "onnx"  # what was exported again was not checked
+    assert load(tmp_path).engine == "onnx"  # the new graphs have not been checked
 
 
-def test_int8_that_loses_too_much_is_removed(tmp_path) -> None:
-    """Before that, one part after the other goes back into single precision."""
+def test_check_removes_an_int8_graph_that_loses_too_much(tmp_path) -> None:
+    """Before that, one part after the other is set to single precision."""
     models.saved(models.trained(), tmp_path, int8=True)
     messages: list[str] = []
     with pytest.raises(ExportFailed, match="the int8 graph has been removed, the float32 graphs are good"):
@@ -166,7 +166,7 @@ def test_int8_that_loses_too_much_is_removed(tmp_path) -> None:
     assert load(tmp_path)("Ada met Charles in London")
 
 
-def test_graphs_of_another_model_are_removed(tmp_path) -> None:
+def test_check_removes_graphs_of_another_model(tmp_path) -> None:
     save_model(models.trained(), tmp_path)
     export(models.random_model("boundary-smoothing"), tmp_path, int8=True)
     with pytest.raises(ExportFailed, match=r"the graphs predict other entities .* they have been removed"):
@@ -175,7 +175,7 @@ def test_graphs_of_another_model_are_removed(tmp_path) -> None:
     assert load(tmp_path).engine == "pytorch"
 
 
-def test_data_that_cannot_show_a_loss_is_refused(tmp_path) -> None:
+def test_check_refuses_data_without_matching_entities(tmp_path) -> None:
     models.saved(models.trained(), tmp_path, int8=True)
     for data in (
         [sentence.with_entities(()) for sentence in models.NESTED],
@@ -189,7 +189,7 @@ def test_data_that_cannot_show_a_loss_is_refused(tmp_path) -> None:
     assert load(tmp_path).engine == "onnx"  # so int8 is still not known to be good
 
 
-def test_an_export_that_is_interrupted_leaves_no_half(tmp_path, monkeypatch) -> None:
+def test_interrupted_export_leaves_no_usable_graphs(tmp_path, monkeypatch) -> None:
     models.saved(models.trained(), tmp_path)
     moved: list[Path] = []
     replace_ = Path.replace
@@ -207,7 +207,7 @@ def test_an_export_that_is_interrupted_leaves_no_half(tmp_path, monkeypatch) -> 
     assert load(tmp_path).engine == "pytorch"
 
 
-def test_a_full_disk_is_reported_with_the_folder_of_the_graphs(tmp_path) -> None:
+def test_full_disk_names_the_graph_folder_and_keeps_old_graphs(tmp_path) -> None:
     models.saved(models.trained(), tmp_path)
     with file_size_limit(2000), pytest.raises(WriteError, match=rf"^{tmp_path}/onnx: cannot be written: "):
         export(models.trained(), tmp_path)

@@ -1,4 +1,4 @@
-"""The files of a model's folder: its config, and the sums by which damage is noticed."""
+"""The files of a model folder: its config, and the checksums that reveal damage."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def flip_bit(path: Path, at: int = -9) -> None:
     path.write_bytes(content)
 
 
-def test_saving_and_exporting_write_the_sums_of_all_files(folder: Path) -> None:
+def test_saving_and_exporting_write_checksums_of_all_files(folder: Path) -> None:
     assert set(statuses(folder).values()) == {"ok"}
     assert statuses(folder).keys() == set(files_of(folder)) - {SUMS_FILE}
     verify_sums(folder, "model")
 
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
-def test_sha256sum_reads_them(folder: Path) -> None:
+def test_sha256sum_verifies_the_checksums(folder: Path) -> None:
     command = ["sha256sum", "--check", "--strict", "--quiet", SUMS_FILE]
     assert subprocess.run(command, cwd=folder, check=False).returncode == 0
     flip_bit(folder / "model.safetensors")
@@ -68,7 +68,7 @@ def test_sha256sum_reads_them(folder: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["model.safetensors", "config.json", "vocabulary.json", "onnx/spans.onnx", "onnx/export.json"]
 )
-def test_one_bit_is_noticed(folder: Path, name: str) -> None:
+def test_checksums_detect_one_changed_bit(folder: Path, name: str) -> None:
     flip_bit(folder / name)
     assert [one for one, status in statuses(folder).items() if status != "ok"] == [name]
     with pytest.raises(DataError) as caught:
@@ -77,27 +77,27 @@ def test_one_bit_is_noticed(folder: Path, name: str) -> None:
     assert f"{name} (changed)" in str(caught.value)
 
 
-def test_files_that_are_missing_or_new(folder: Path) -> None:
+def test_checksums_report_missing_and_new_files(folder: Path) -> None:
     (folder / "vocabulary.json").unlink()
     shutil.copyfile(folder / "onnx" / "spans.onnx", folder / "onnx" / "more.onnx")
     problems = {name: status for name, status in statuses(folder).items() if status != "ok"}
     assert problems == {"vocabulary.json": "missing", "onnx/more.onnx": "not listed"}
 
 
-def test_what_may_go_is_not_missed(folder: Path) -> None:
+def test_weights_may_be_missing_if_there_are_graphs(folder: Path) -> None:
     (folder / "model.safetensors").unlink()  # the graphs are enough
     assert set(statuses(folder).values()) == {"ok"}
     (folder / "onnx" / "export.json").unlink()  # then no graph is ever loaded, and the weights are missing
     assert statuses(folder)["model.safetensors"] == "missing"
 
 
-def test_the_card_and_the_scores_may_change(folder: Path) -> None:
+def test_card_and_scores_may_change(folder: Path) -> None:
     (folder / "README.md").write_text("mine", encoding="utf-8")
     (folder / "metrics.json").write_text("{}", encoding="utf-8")
     assert set(statuses(folder).values()) == {"ok"}
 
 
-def test_what_rewrites_files_keeps_the_sums_right(folder: Path) -> None:
+def test_saving_exporting_and_checking_update_checksums(folder: Path) -> None:
     model = load_model(folder)
     save_model(model, folder)
     assert set(statuses(folder).values()) == {"ok"}
@@ -109,7 +109,7 @@ def test_what_rewrites_files_keeps_the_sums_right(folder: Path) -> None:
     assert {"onnx/encoder.onnx", "onnx/export.json"} <= statuses(folder).keys()
 
 
-def test_an_export_does_not_bless_weights_that_have_changed(folder: Path) -> None:
+def test_export_does_not_update_the_checksum_of_changed_weights(folder: Path) -> None:
     model = load_model(folder)
     flip_bit(folder / "model.safetensors")
     exporting.export(model, folder)
@@ -122,7 +122,7 @@ def save_and_export(model: Model, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("moves", range(8))
-def test_a_save_that_is_cut_short_leaves_no_wrong_sums(folder: Path, monkeypatch, moves: int) -> None:
+def test_interrupted_save_leaves_no_wrong_checksums(folder: Path, monkeypatch, moves: int) -> None:
     model = load_model(folder)
     replace, count = Path.replace, iter(range(moves))
 
@@ -139,7 +139,7 @@ def test_a_save_that_is_cut_short_leaves_no_wrong_sums(folder: Path, monkeypatch
     assert sums is None or set(compare_sums(folder, sums).values()) == {"ok"}
 
 
-def test_an_export_writes_the_sums_of_an_older_model(folder: Path) -> None:
+def test_export_adds_checksums_to_an_older_model(folder: Path) -> None:
     (folder / SUMS_FILE).unlink()
     assert read_sums(folder) is None
     verify_sums(folder, "model")
@@ -148,7 +148,7 @@ def test_an_export_writes_the_sums_of_an_older_model(folder: Path) -> None:
     assert "model.safetensors" in statuses(folder)
 
 
-def test_the_shipped_model_has_its_sums() -> None:
+def test_shipped_model_has_correct_checksums() -> None:
     assert set(statuses(SHIPPED).values()) == {"ok"}
     assert "onnx/encoder.int8.onnx" in statuses(SHIPPED)
 
@@ -170,13 +170,13 @@ SUM = "0" * 64
         "\udcff",
     ],
 )
-def test_sums_that_are_none(tmp_path: Path, text: str) -> None:
+def test_refuses_invalid_checksum_files(tmp_path: Path, text: str) -> None:
     (tmp_path / SUMS_FILE).write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(DataError, match=SUMS_FILE):
         read_sums(tmp_path)
 
 
-def test_sums_are_replaced_as_a_whole(folder: Path, monkeypatch) -> None:
+def test_failed_write_keeps_the_old_checksums(folder: Path, monkeypatch) -> None:
     before = read_sums(folder)
     monkeypatch.setattr(folder_module, "format_sums", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -189,7 +189,7 @@ def test_sums_are_replaced_as_a_whole(folder: Path, monkeypatch) -> None:
 GOOD: dict[str, Any] = {"types": ["A", "B"], "config": {}, "calibration": {"temperature": 1, "shift": 0.5}}
 
 
-def test_a_config_of_ours(tmp_path: Path) -> None:
+def test_reads_a_valid_config(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(GOOD), encoding="utf-8")
     saved = read_saved_config(tmp_path)
     assert (saved.types, saved.calibration) == (("A", "B"), {"temperature": 1, "shift": 0.5})
@@ -215,7 +215,7 @@ def test_a_config_of_ours(tmp_path: Path) -> None:
         {"calibration": [1, 0]},
     ],
 )
-def test_a_config_that_is_none(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_refuses_invalid_configs(tmp_path: Path, change: dict[str, Any]) -> None:
     (tmp_path / "config.json").write_text(json.dumps(GOOD | change), encoding="utf-8")
     with pytest.raises(DataError) as caught:
         read_saved_config(tmp_path)
@@ -228,7 +228,7 @@ def test_a_config_that_is_none(tmp_path: Path, change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "content", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff" * 1000, b'{"a": 1' + b"0" * 5000]
 )
-def test_a_config_that_is_not_even_json(tmp_path: Path, content: bytes) -> None:
+def test_refuses_configs_that_are_not_json(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(DataError) as caught:
         read_saved_config(tmp_path)

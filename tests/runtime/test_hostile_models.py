@@ -1,4 +1,4 @@
-"""Models that are damaged, or made to do harm: each is refused with a message when it is loaded."""
+"""Damaged and malicious models are refused with a message when they are loaded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENGINES = ("pytorch", "onnx")
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> dict[str, Path]:
-    """A model of each method, and one with a transformer."""
+    """Folders of a model of each method, and of one with a transformer."""
     folder = tmp_path_factory.mktemp("made")
     paths = {name: models.saved(models.random_model(name), folder / name) for name in models.METHODS}
     encoder = {"name": str(models.save_bert(folder / "bert")), "lstm": {"size": 0}}
@@ -64,7 +64,7 @@ def refusal(folder: Path, engine: str) -> str:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_settings_that_a_decoder_of_a_package_refuses(copy, engine, monkeypatch) -> None:
+def test_reports_settings_that_a_decoder_refuses(copy, engine, monkeypatch) -> None:
     class Refusing(SpanDecoder):
         def __init__(self, *_: Any) -> None:
             raise RuntimeError("no such grid")
@@ -74,7 +74,7 @@ def test_settings_that_a_decoder_of_a_package_refuses(copy, engine, monkeypatch)
     assert "the settings of the method cannot be used: no such grid" in refusal(copy(), engine)
 
 
-# Sizes that no memory holds
+# Sizes that exceed the memory
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_settings_that_a_decoder_of_a_package_refuses(copy, engine, monkeypatch)
         ("encoder.context", 10**12),
     ],
 )
-def test_a_setting_is_bounded(copy, key: str, value: Any) -> None:
+def test_refuses_huge_settings(copy, key: str, value: Any) -> None:
     folder = copy()
     change(folder / "config.json", "config", *key.split("."), value=value)
     message = refusal(folder, "pytorch")
@@ -123,7 +123,7 @@ def test_a_setting_is_bounded(copy, key: str, value: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_setting_of_a_method_is_bounded_without_pytorch_too(copy, method, key, value, engine) -> None:
+def test_refuses_huge_method_settings_on_each_engine(copy, method, key, value, engine) -> None:
     folder = copy(method)
     change(folder / "config.json", "config", *key.split("."), value=value)
     assert key in refusal(folder, engine)
@@ -140,16 +140,16 @@ def test_a_setting_of_a_method_is_bounded_without_pytorch_too(copy, method, key,
         ("hidden_act", "no-such-function"),
     ],
 )
-def test_a_transformer_is_bounded(copy, key: str, value: Any) -> None:
+def test_refuses_huge_or_unknown_transformer_settings(copy, key: str, value: Any) -> None:
     folder = copy("transformer")
     change(folder / "encoder.json", key, value=value)
     refusal(folder, "pytorch")
 
 
-# Numbers that are none, and files that do not fit together
+# NaN, and files that do not fit together
 
 
-def test_weights_that_are_not_finite(copy) -> None:
+def test_refuses_weights_that_are_not_finite(copy) -> None:
     for value in (float("nan"), float("inf")):
         folder = copy()
         path = folder / "model.safetensors"
@@ -165,7 +165,7 @@ def change_graph(path: Path, change: Callable[[Any], None]) -> None:
 
 
 @pytest.mark.parametrize("name", ["encoder", "spans"])
-def test_graphs_whose_weights_are_not_finite(copy, name: str) -> None:
+def test_refuses_graphs_with_weights_that_are_not_finite(copy, name: str) -> None:
     def fill(graph: Any) -> None:
         for one in graph.initializer:
             if one.data_type == TensorProto.FLOAT:
@@ -177,7 +177,7 @@ def test_graphs_whose_weights_are_not_finite(copy, name: str) -> None:
     assert f"{name}.onnx: the weights of this graph contain NaN or infinity" in refusal(folder, "onnx")
 
 
-def test_too_few_types(copy) -> None:
+def test_refuses_a_config_with_too_few_types(copy) -> None:
     for facts in (True, False):
         folder = copy()
         change(folder / "config.json", "types", value=["LOC"])
@@ -245,21 +245,21 @@ GRAPHS = [
 
 @pytest.mark.parametrize("damage", [drop_output, add_output, other_rank])
 @pytest.mark.parametrize(("method", "graph"), GRAPHS)
-def test_a_graph_with_other_outputs(copy, method: str, graph: str, damage) -> None:
+def test_refuses_graphs_with_other_outputs(copy, method: str, graph: str, damage) -> None:
     folder = copy(method)
     change_graph(folder / "onnx" / f"{graph}.onnx", damage)
     refusal(folder, "onnx")
 
 
 @pytest.mark.parametrize("damage", [swap_outputs, other_kind])
-def test_outputs_of_another_kind(copy, damage) -> None:
+def test_refuses_graphs_with_outputs_of_another_kind(copy, damage) -> None:
     folder = copy()
     change_graph(folder / "onnx" / "spans.onnx", damage)
     assert "the outputs of the graph spans are" in refusal(folder, "onnx")
 
 
 @pytest.mark.parametrize("location", ["../../../../etc/passwd", "/etc/passwd", "../config.json"])
-def test_a_graph_reads_no_file_outside_of_its_folder(copy, location: str) -> None:
+def test_graph_cannot_read_files_outside_its_folder(copy, location: str) -> None:
     def point_outside(graph: Any) -> None:
         weight = max(graph.initializer, key=lambda one: len(one.raw_data))
         weight.ClearField("raw_data")
@@ -272,7 +272,7 @@ def test_a_graph_reads_no_file_outside_of_its_folder(copy, location: str) -> Non
     assert "the graph cannot be loaded: " in refusal(folder, "onnx")
 
 
-def test_an_operation_of_another_package(copy, capsys) -> None:
+def test_refuses_graphs_with_operations_of_another_package(copy, capsys) -> None:
     def rename(graph: Any) -> None:
         graph.node[0].domain = "of.somebody"
 
@@ -294,15 +294,15 @@ def test_an_operation_of_another_package(copy, capsys) -> None:
         ("types", 3),
     ],
 )
-def test_facts_that_are_none(copy, key: str, value: Any) -> None:
+def test_refuses_invalid_export_facts(copy, key: str, value: Any) -> None:
     folder = copy()
     change(folder / "onnx" / "export.json", key, value=value)
     refusal(folder, "onnx")
 
 
 @pytest.mark.parametrize("room", [1, 5])
-def test_a_model_is_tried_out_with_what_fits(copy, monkeypatch, room: int) -> None:
-    """A graph may have no positions for more."""
+def test_loading_tries_the_model_on_text_that_fits(copy, monkeypatch, room: int) -> None:
+    """A graph may not have positions for longer text."""
     folder = copy("transformer")
     change(folder / "onnx" / "export.json", "room", value=room)
     find, tried = Predictor.predict_entities, []
@@ -335,7 +335,7 @@ def test_a_model_is_tried_out_with_what_fits(copy, monkeypatch, room: int) -> No
         (("vector_width",), True),
     ],
 )
-def test_a_vocabulary_that_is_none(copy, engine: str, keys: tuple[str, ...], value: Any) -> None:
+def test_refuses_invalid_vocabularies(copy, engine: str, keys: tuple[str, ...], value: Any) -> None:
     folder = copy()
     change(folder / "vocabulary.json", *keys, value=value)
     assert "vocabulary.json: the vocabulary of this model cannot be read" in refusal(folder, engine)
@@ -358,7 +358,7 @@ def test_a_vocabulary_that_is_none(copy, engine: str, keys: tuple[str, ...], val
         ("more", 1),
     ],
 )
-def test_special_tokens_that_are_none(copy, engine: str, key: str, value: Any) -> None:
+def test_refuses_invalid_special_tokens(copy, engine: str, key: str, value: Any) -> None:
     folder = copy("transformer")
     change(folder / "special_tokens.json", key, value=value)
     assert "special_tokens.json: " in refusal(folder, engine)
@@ -366,14 +366,14 @@ def test_special_tokens_that_are_none(copy, engine: str, key: str, value: Any) -
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("key", ["first", "last"])
-def test_special_tokens_without_an_embedding(copy, engine: str, key: str) -> None:
+def test_refuses_special_tokens_without_an_embedding(copy, engine: str, key: str) -> None:
     folder = copy("transformer")
     change(folder / "special_tokens.json", key, value=[5000])
     refusal(folder, engine)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_word_without_an_embedding(copy, engine: str) -> None:
+def test_refuses_words_without_an_embedding(copy, engine: str) -> None:
     folder = copy("transformer")
     path = folder / "tokenizer.json"
     tree = json.loads(path.read_text(encoding="utf-8"))
@@ -382,8 +382,8 @@ def test_a_word_without_an_embedding(copy, engine: str) -> None:
     refusal(folder, engine)
 
 
-def test_a_pattern_that_takes_too_long(copy) -> None:
-    """The tokenizers library gives up, with an exception that is not even an `Exception`."""
+def test_reports_a_tokenizer_pattern_that_takes_too_long(copy) -> None:
+    """The tokenizers library raises an exception that is not a subclass of `Exception`."""
     folder = copy("transformer")
     pattern = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}
     change(folder / "tokenizer.json", "pre_tokenizer", value=pattern)
@@ -395,27 +395,27 @@ def test_a_pattern_that_takes_too_long(copy) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["config.json", "vocabulary.json", "special_tokens.json", "tokenizer.json"])
 @pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff\xfe" * 100])
-def test_a_file_that_is_not_json(copy, engine: str, name: str, content: bytes) -> None:
+def test_refuses_files_that_are_not_json(copy, engine: str, name: str, content: bytes) -> None:
     folder = copy("transformer")
     (folder / name).write_bytes(content)
     assert name in refusal(folder, engine)
 
 
-# All of it at random
+# Random damage
 
 
 @pytest.mark.slow
-def test_damaged_models_answer_or_are_refused(folders, tmp_path, monkeypatch) -> None:
+def test_damaged_models_predict_or_are_refused(folders, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     result = fuzz_models(40, 7, tmp_path, list(folders.values()))
     assert result["failures"] == {}
     counts = list(result["files"].values())
-    # a fuzz in which everything is refused, or nothing, would test nothing
+    # if everything or nothing was refused, the fuzz would prove nothing
     assert sum(one.get("answered", 0) for one in counts) >= 4
     assert sum(one.get("refused", 0) for one in counts) >= 15
 
 
-def test_what_the_fuzz_calls_a_failure(monkeypatch, tmp_path, folders) -> None:
+def test_fuzz_classifies_outcomes(monkeypatch, tmp_path, folders) -> None:
     from benchmarks.fuzz import model_campaign
     from benchmarks.fuzz.model_mutations import make_model_case
 

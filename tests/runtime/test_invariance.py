@@ -1,4 +1,4 @@
-"""A sentence gives the same alone and in any company, in any order: for every method and engine."""
+"""The entities of a sentence do not depend on its batch and order, for every method and engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENGINES = ("pytorch", "onnx", "int8")
 
 @pytest.fixture(scope="module", params=METHODS)
 def folder(request, tmp_path_factory) -> Path:
-    """Of a model with a small transformer, some of whose numbers are large, as in real ones."""
+    """Folder of a model with a small transformer, some of whose weights are large, as in real ones."""
     bert = models.save_bert(tmp_path_factory.mktemp("bert"), max_position_embeddings=1000)
     encoder: dict[str, Any] = {"name": str(bert), "layers": 1, "lstm": {"size": 12, "dropout": 0}}
     model = models.random_model(request.param, encoder)
@@ -46,7 +46,7 @@ def alone(predictor: Predictor) -> list[list[Entity]]:
 
 @settings(max_examples=settings.default.max_examples // 2)  # of up to 12 sentences each
 @given(company=st.lists(st.sampled_from(range(len(SENTENCES))), min_size=2, max_size=12))
-def test_company_and_order_change_nothing(
+def test_entities_do_not_depend_on_batch_and_order(
     predictor: Predictor, alone: list[list[Entity]], company: list[int]
 ) -> None:
     together = predictor.predict_batch([SENTENCES[index] for index in company], None)

@@ -1,4 +1,4 @@
-"""A warning about text in a language that the model does not know, and none about other text."""
+"""The warning about text in a language that the model does not know."""
 
 import importlib
 import json
@@ -49,28 +49,28 @@ def reason(recogniser, text, **options):
 
 
 def examples(language):
-    """spaCy's example sentences."""
+    """Return the example sentences of spaCy."""
     return " ".join(importlib.import_module(f"spacy.lang.{language}.examples").sentences)
 
 
 @pytest.mark.parametrize("language", OTHER_SCRIPTS)
-def test_other_scripts_are_noticed(shipped, language):
+def test_warns_of_other_scripts(shipped, language):
     assert "of its letters are of other scripts" in reason(shipped, examples(language))
     assert reason(shipped, examples(language), old=True) is not None or language in ("am", "ta", "te", "kn")
 
 
 @pytest.mark.parametrize("language", SAME_SCRIPT)
-def test_other_languages_in_the_same_script_are_noticed(shipped, language):
+def test_warns_of_other_languages_in_the_same_script(shipped, language):
     assert "most frequent words of the training data" in reason(shipped, examples(language))
 
 
 @pytest.mark.parametrize("name", ENGLISH)
-def test_english_is_not(shipped, name):
+def test_does_not_warn_of_english(shipped, name):
     assert reason(shipped, ENGLISH[name]) is None
     assert reason(shipped, ENGLISH[name], old=True) is None
 
 
-def test_the_warning_comes_once_and_the_entities_all_the_same():
+def test_warning_is_shown_once():
     ner = load()
     with pytest.warns(
         LanguageWarning, match=r"another language: 100% of its letters .* Cyrillic\. .*Shown once"
@@ -83,7 +83,7 @@ def test_the_warning_comes_once_and_the_entities_all_the_same():
         list(load().pipe(["Ada Lovelace was born in London."] * 3))
 
 
-def test_only_the_first_words_of_a_run_are_looked_at():
+def test_only_the_first_words_of_a_run_are_checked():
     ner = load()
     list(ner.pipe(["Ada Lovelace was born in London and met him there."] * 150))
     with warnings.catch_warnings():
@@ -92,14 +92,14 @@ def test_only_the_first_words_of_a_run_are_looked_at():
     assert ner._language_check.rest == 0
 
 
-def test_a_few_foreign_words_at_the_start_of_a_text_do_not_warn():
+def test_few_foreign_words_do_not_warn():
     ner = load()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ner("Война и мир. War and Peace is a novel by Leo Tolstoy that was read by many people in England.")
 
 
-def test_the_profile_is_that_of_the_training_words():
+def test_profile_has_scripts_and_frequent_words_of_the_training_data():
     words = [*("the", "cat", "saw", "a", "dog"), *("and", "the", "dog", "saw", "the", "man"), "of", "."]
     profile = TextSettings().fitted([Sentence(words)] * 500).profile
     assert profile.scripts == ("LATIN",)
@@ -128,7 +128,7 @@ def test_models_without_profile_or_tokenizer_do_not_warn(tmp_path):
         load(old)("Меня зовут Анна, и я живу в Москве.")
 
 
-def test_the_command_says_it_in_one_line(tmp_path):
+def test_command_warns_in_one_line_unless_quiet(tmp_path):
     from typer.testing import CliRunner
 
     from fencepost.cli import app
@@ -154,7 +154,7 @@ def test_the_command_says_it_in_one_line(tmp_path):
         ("wnut17/train.conll", 20),
     ],
 )
-def test_no_english_corpus_is_warned_about(shared_data, shipped, path, size):
+def test_does_not_warn_of_english_corpora(shared_data, shipped, path, size):
     sentences = list(read(shared_data / path))
     for start in range(0, len(sentences), size):
         check = check_of(shipped)
@@ -164,7 +164,7 @@ def test_no_english_corpus_is_warned_about(shared_data, shipped, path, size):
 
 
 @pytest.mark.corpora
-def test_chinese_corpora_are_warned_about(shared_data, shipped):
+def test_warns_of_chinese_corpora(shared_data, shipped):
     check = check_of(shipped)
     for sentence in read(shared_data / "resume" / "test.bmes"):
         check.add(sentence.words)

@@ -1,4 +1,4 @@
-"""`fencepost.load`: which engine it takes, and what it says about folders that are not as they should be."""
+"""`fencepost.load`: the choice of the engine, and messages about invalid folders."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TEXT = "Ada met Charles in London"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Path:
-    """Saved and exported to both precisions."""
+    """Folder of a model that was exported to both precisions."""
     return models.saved(models.trained(), tmp_path_factory.mktemp("whole"), int8=True)
 
 
 @pytest.fixture
 def folder(whole, tmp_path) -> Path:
-    """A copy, to be broken."""
+    """Copy of the folder that a test may damage."""
     return Path(shutil.copytree(whole, tmp_path / "model"))
 
 
@@ -42,9 +42,9 @@ def change(path: Path, change_tree: Callable[[dict[str, Any]], Any]) -> None:
 # Engines
 
 
-def test_auto_is_the_fastest_engine_available(folder: Path) -> None:
+def test_auto_is_the_fastest_good_engine(folder: Path) -> None:
     assert fencepost.load is load
-    assert load(folder).engine == "onnx"  # how good int8 is is unknown
+    assert load(folder).engine == "onnx"  # the quality of int8 is unknown
     assert load(str(folder), engine="int8").engine == "int8"
     facts = folder / "onnx" / "export.json"
     change(facts, lambda tree: tree.update(checked={"int8": {"good": False}}))
@@ -57,7 +57,7 @@ def test_auto_is_the_fastest_engine_available(folder: Path) -> None:
     assert load(folder).engine == "onnx"
     with pytest.raises(UsageError, match="not exported to int8; run fencepost export"):
         load(folder, engine="int8")
-    (folder / "onnx" / "export.json").unlink()  # without, an export did not come to its end
+    (folder / "onnx" / "export.json").unlink()  # without it, an export did not finish
     assert load(folder).engine == "pytorch"
     shutil.rmtree(folder / "onnx")
     assert load(folder, engine="auto").engine == "pytorch"
@@ -74,13 +74,13 @@ def test_rejects_fewer_threads_than_one(folder, threads):
 
 
 @pytest.mark.parametrize("checked", [None, 3, [], {"int8": True}, {"int8": {}}, {"int8": {"good": "yes"}}])
-def test_int8_is_trusted_for_good_reasons_only(folder: Path, checked) -> None:
+def test_int8_is_the_default_only_after_a_successful_check(folder: Path, checked) -> None:
     change(folder / "onnx" / "export.json", lambda tree: tree.update(checked=checked))
     assert load(folder).engine == "onnx"
 
 
 @pytest.mark.parametrize("engine", ["pytorch", "onnx", "int8"])
-def test_all_engines_find_what_was_learnt(engine: str, whole: Path) -> None:
+def test_all_engines_predict_the_learnt_entities(engine: str, whole: Path) -> None:
     ner = load(whole, engine=engine)
     assert isinstance(ner, Recogniser)
     assert [(span.text, span.type) for span in ner(TEXT)] == [
@@ -91,7 +91,7 @@ def test_all_engines_find_what_was_learnt(engine: str, whole: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["pytorch", "onnx"])
-def test_options(engine: str, whole: Path) -> None:
+def test_load_accepts_options_and_refuses_wrong_ones(engine: str, whole: Path) -> None:
     ner = load(whole, engine=engine, types=["LOC"], settings={"select": "flat", "batch_size": 2}, threads=1)
     assert [span.text for span in ner(TEXT)] == ["London"]
     trim = ["possessive", "quotes", "brackets"]  # the training data has none of these
@@ -105,7 +105,7 @@ def test_options(engine: str, whole: Path) -> None:
         load(whole, engine=engine, types=["CITY"])
 
 
-def test_settings_of_a_method(tmp_path) -> None:
+def test_method_settings_can_change_when_loading(tmp_path) -> None:
     model = models.random_model("diffusion")
     models.saved(model, tmp_path)
     for engine in ("pytorch", "onnx"):
@@ -121,7 +121,7 @@ def test_settings_of_a_method(tmp_path) -> None:
             ner.with_options(decay=0.5)
 
 
-def test_other_settings_do_not_change_the_model(whole: Path) -> None:
+def test_with_options_does_not_change_the_model(whole: Path) -> None:
     model = pytorch.load_model(whole)
     ner = Recogniser(pytorch.make_predictor(model))
     other = ner.with_options(select="flat")
@@ -132,7 +132,7 @@ def test_other_settings_do_not_change_the_model(whole: Path) -> None:
 # Models by name
 
 
-def test_installed_models_have_names(monkeypatch, tmp_path, whole) -> None:
+def test_installed_models_are_found_by_name(monkeypatch, tmp_path, whole) -> None:
     monkeypatch.chdir(tmp_path)
     assert find_model() == find_model("names") == loading.SHIPPED
     mentions = find_model("mentions")
@@ -140,12 +140,12 @@ def test_installed_models_have_names(monkeypatch, tmp_path, whole) -> None:
     assert find_model("neither") == Path("neither")
     shutil.copytree(whole, tmp_path / "names")
     (tmp_path / "mentions").mkdir()
-    assert find_model("names") == Path("names")  # a folder of the user's comes first
+    assert find_model("names") == Path("names")  # a folder of the user has priority
     assert find_model(Path("mentions")) == Path("mentions")
     assert load("names").types == load(whole).types
 
 
-def test_a_model_whose_package_is_not_installed(monkeypatch, tmp_path) -> None:
+def test_names_the_package_of_a_model_that_is_not_installed(monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(loading, "entry_points", lambda **_: ())
     with pytest.raises(UsageError, match=r"mentions is in a package .*: pip install fencepost-models"):
@@ -157,7 +157,7 @@ def test_a_model_whose_package_is_not_installed(monkeypatch, tmp_path) -> None:
 # What cannot be loaded
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path, monkeypatch) -> None:
+def test_refuses_a_folder_without_a_model(tmp_path, monkeypatch) -> None:
     for path in (tmp_path, tmp_path / "missing", __file__):
         for engine in ("auto", "onnx", "pytorch"):
             with pytest.raises(UsageError, match="not a model folder"):
@@ -176,7 +176,7 @@ def test_pytorch_needs_weights(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["encoder.onnx", "spans.onnx"])
 @pytest.mark.parametrize("content", [None, 0, 0.5, b"PK\x03\x04"])
-def test_a_graph_that_is_broken(folder: Path, name: str, content) -> None:
+def test_reports_damaged_graphs(folder: Path, name: str, content) -> None:
     path = folder / "onnx" / name
     whole = path.read_bytes()
     if content is None:
@@ -196,21 +196,21 @@ def test_a_graph_that_is_broken(folder: Path, name: str, content) -> None:
 
 @pytest.mark.parametrize("name", ["config.json", "vocabulary.json", "onnx/export.json"])
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b"null"])
-def test_a_file_that_is_not_a_json_object(folder: Path, name: str, content: bytes) -> None:
+def test_refuses_files_that_are_not_json_objects(folder: Path, name: str, content: bytes) -> None:
     (folder / name).write_bytes(content)
     with pytest.raises(DataError) as caught:
         load(folder, engine="onnx")
     assert re.match(f"{folder / name}: this file (is not|does not contain)", str(caught.value))
 
 
-def test_a_vocabulary_that_is_missing(folder: Path) -> None:
+def test_reports_a_missing_vocabulary(folder: Path) -> None:
     (folder / "vocabulary.json").unlink()
     with pytest.raises(DataError, match=r"vocabulary\.json: cannot be read: No such file"):
         load(folder)
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/b", "..", "", "encoder.int8"])
-def test_a_graph_is_in_the_folder(folder: Path, name: str) -> None:
+def test_refuses_graph_names_outside_the_folder(folder: Path, name: str) -> None:
     change(folder / "onnx" / "export.json", lambda tree: tree["graphs"].append(name))
     with pytest.raises(DataError) as caught:
         load(folder, engine="onnx")
@@ -239,20 +239,20 @@ def test_a_graph_is_in_the_folder(folder: Path, name: str) -> None:
         ("vocabulary.json", lambda tree: tree.clear()),
     ],
 )
-def test_a_file_without_what_is_needed(folder: Path, name: str, broken) -> None:
+def test_refuses_files_with_missing_or_wrong_values(folder: Path, name: str, broken) -> None:
     change(folder / name, broken)
     with pytest.raises(FencepostError, match=str(folder)):
         load(folder, engine="onnx")
 
 
 @pytest.mark.parametrize("room", ["40", 0, -1, 4.5])
-def test_the_room_is_a_number_of_pieces(folder: Path, room) -> None:
+def test_refuses_an_invalid_room(folder: Path, room) -> None:
     change(folder / "onnx" / "export.json", lambda tree: tree.update(room=room))
     with pytest.raises(FencepostError, match=f"room is {room!r}"):
         load(folder, engine="onnx")
 
 
-def test_an_error_names_the_wrong_key_of_the_config(folder: Path) -> None:
+def test_names_wrong_keys_of_the_config(folder: Path) -> None:
     change(folder / "config.json", lambda tree: tree["config"]["encoder"].update(pooling="sum", contxt=1))
     with pytest.raises(UsageError) as caught:
         load(folder, engine="onnx")
@@ -261,7 +261,7 @@ def test_an_error_names_the_wrong_key_of_the_config(folder: Path) -> None:
     assert "did you mean encoder.context?" in second
 
 
-def test_a_tokenizer_that_is_missing(tmp_path) -> None:
+def test_reports_a_missing_tokenizer(tmp_path) -> None:
     encoder = {"name": str(models.save_bert(tmp_path / "bert")), "lstm": {"size": 0}}
     folder = models.saved(models.random_model("boundary-smoothing", encoder), tmp_path / "model")
     (folder / "tokenizer.json").unlink()
@@ -269,8 +269,8 @@ def test_a_tokenizer_that_is_missing(tmp_path) -> None:
         load(folder)
 
 
-def test_all_engines_can_do_the_same(whole: Path) -> None:
-    """What one can be asked, all can."""
+def test_all_engines_have_the_same_interface(whole: Path) -> None:
+    """Their attributes and methods return the same values."""
     engines = [onnx.load_predictor(whole), onnx.load_predictor(whole, "int8"), pytorch.load_predictor(whole)]
     for engine in engines:
         assert (engine.types, engine.language, engine.context) == (("LOC", "ORG", "PER"), "en", 0)

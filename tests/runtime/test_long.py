@@ -1,4 +1,4 @@
-"""Sentences that are longer than what the engine sees at once: windows, and what becomes of their seams."""
+"""Sentences that are too long for the engine: windows, and entities where they meet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def predict(engine: Double, words: list[str]) -> tuple[Entity, ...]:
 
 
 def whole(words: list[str], *phrases: tuple[str, ...]) -> tuple[Entity, ...]:
-    """What is there if all is seen at once."""
+    """Return the entities of the sentence without windows."""
     return Sentence(words, list(marking(*phrases)(Sentence(words)))).entities
 
 
@@ -34,7 +34,7 @@ def whole(words: list[str], *phrases: tuple[str, ...]) -> tuple[Entity, ...]:
     room=st.integers(24, 60),
     sizes=st.lists(st.integers(1, 2), min_size=6, max_size=6),
 )
-def test_nothing_is_lost_or_doubled_at_the_seams(words: list[str], room: int, sizes: list[int]) -> None:
+def test_windows_neither_lose_nor_duplicate_entities(words: list[str], room: int, sizes: list[int]) -> None:
     size = dict(zip(WORDS, sizes, strict=True))
     engine = Double(marking(*PHRASES), room=room, size=size.__getitem__)
     assert predict(engine, words) == whole(words, *PHRASES)
@@ -44,15 +44,15 @@ def test_nothing_is_lost_or_doubled_at_the_seams(words: list[str], room: int, si
 
 @settings(max_examples=60)
 @given(words=st.lists(st.sampled_from([*WORDS, "x" * 12, "y" * 90]), max_size=60), room=st.integers(1, 20))
-def test_single_words_survive_any_room(words: list[str], room: int) -> None:
-    """A word that is larger than the room too: the engine sees as much of it as there is room for."""
+def test_single_words_are_predicted_in_any_room(words: list[str], room: int) -> None:
+    """This includes a word that is larger than the room, of which the engine sees only a part."""
     every = tuple((word,) for word in sorted(set(words)))
     engine = Double(marking(*every), room=room, size=len)
     assert predict(engine, words) == whole(words, *every)
 
 
-def test_a_long_entity_is_found_where_windows_overlap_enough() -> None:
-    """Half a window is a little more than a quarter on each side of its middle."""
+def test_long_entity_is_predicted_at_any_position() -> None:
+    """The entity is shorter than the overlap of two windows."""
     phrase = tuple(f"w{number}" for number in range(20))
     for before in range(150):
         words = ["x"] * before + list(phrase) + ["x"] * (150 - before)
@@ -63,7 +63,7 @@ def test_a_long_entity_is_found_where_windows_overlap_enough() -> None:
 @pytest.mark.parametrize("select", ["flat", "nested"])
 @settings(max_examples=30)
 @given(length=st.integers(20, 150), room=st.integers(4, 40), seed=st.integers(0, 10**6))
-def test_what_windows_see_differently_does_not_clash(select: str, length: int, room: int, seed: int) -> None:
+def test_entities_of_different_windows_do_not_clash(select: str, length: int, room: int, seed: int) -> None:
     words = [f"w{number}" for number in range(length)]
     entities = predict(Double(chance(select, seed), room=room, select=select), words)
     assert entities
@@ -74,7 +74,7 @@ def test_what_windows_see_differently_does_not_clash(select: str, length: int, r
 
 
 @pytest.mark.parametrize("select", ["keep-all", "soft-nms"])
-def test_other_selections_keep_what_clashes(select: str) -> None:
+def test_keep_all_and_soft_nms_keep_crossing_entities(select: str) -> None:
     words = [f"w{number}" for number in range(300)]
     entities = predict(Double(chance("keep-all", 0), room=40, select=select), words)
     assert any(one.crosses(other) for one in entities for other in entities)
@@ -82,15 +82,15 @@ def test_other_selections_keep_what_clashes(select: str) -> None:
 
 
 @pytest.mark.parametrize("room", [None, 100, 511])
-def test_five_thousand_words(room: int | None) -> None:
+def test_predicts_5000_words_in_windows(room: int | None) -> None:
     words = [WORDS[number * number % 6] for number in range(5000)]
     engine = Double(marking(*PHRASES), room=room)
     assert predict(engine, words) == whole(words, *PHRASES)
     assert max(map(len, engine.sentences)) <= (room or 256)
 
 
-def test_one_long_sentence_among_others() -> None:
-    """Each gets its own back, and what is cut keeps its parts of speech but knows no neighbours."""
+def test_long_sentence_does_not_affect_others() -> None:
+    """Windows keep their parts of speech, but have no neighbouring sentences."""
     long = Sentence(WORDS * 30, doc="d", pos=WORDS * 30)
     short = Sentence(["Ada", "met"], doc="d", pos=["Ada", "met"])
     engine = Double(marking(*PHRASES), room=24, context=1)
@@ -105,7 +105,7 @@ def test_one_long_sentence_among_others() -> None:
     assert not any(sentence.left or sentence.right for sentence in cut)
 
 
-def test_offsets_in_a_long_text() -> None:
+def test_offsets_in_a_long_text_are_correct() -> None:
     text = "  ".join(["Ada Byron of the Royal Society"] * 100)
     spans = Recogniser(Double(everything, room=30))(text)
     assert all(text[span.start : span.end] == span.text for span in spans)
@@ -114,7 +114,7 @@ def test_offsets_in_a_long_text() -> None:
 
 
 @pytest.mark.parametrize("engine", ["pytorch", "onnx"])
-def test_a_model_reads_five_thousand_words(engine: str, request) -> None:
+def test_model_predicts_5000_words(engine: str, request) -> None:
     ner = request.getfixturevalue(engine)
     words = ["Ada", "met", "Charles", "in", "London"] * 1000
     [sentence] = ner.predict([Sentence(words)])
@@ -122,11 +122,11 @@ def test_a_model_reads_five_thousand_words(engine: str, request) -> None:
     names = {(at, at + 1) for at in range(5000) if words[at] in ("Ada", "Charles", "London")}
     assert (
         len(names & {entity.span for entity in sentence.entities}) > 1500
-    )  # it has learnt from shorter ones
+    )  # it was trained on shorter sentences
 
 
-def test_a_transformer_with_a_small_window(tmp_path) -> None:
-    """What fits is as the model has it; of what does not, each word is seen with a window around it."""
+def test_transformer_with_a_small_window_predicts_long_sentences(tmp_path) -> None:
+    """A sentence that fits has the same entities as without windows."""
     encoder = {"name": str(models.save_bert(tmp_path)), "lstm": {"size": 0}, "window": 16}
     model = models.random_model("boundary-smoothing", encoder)
     folder = models.saved(model, tmp_path / "model")

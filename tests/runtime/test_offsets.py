@@ -21,7 +21,7 @@ def spans_of(draw, letters=LETTERS):
 
 @pytest.mark.parametrize(("unit", "encoding", "size"), [("utf-16", "utf-16-le", 2), ("bytes", "utf-8", 1)])
 @given(case=spans_of())
-def test_the_converted_offsets_cut_the_entity_out_of_the_encoded_text(unit, encoding, size, case):
+def test_converted_offsets_select_the_encoded_entity(unit, encoding, size, case):
     text, spans = case
     encoded = text.encode(encoding, "surrogatepass")
     converted = convert_offsets(text, spans, unit)
@@ -32,12 +32,12 @@ def test_the_converted_offsets_cut_the_entity_out_of_the_encoded_text(unit, enco
 
 
 @given(case=spans_of())
-def test_characters_stay(case):
+def test_character_offsets_are_unchanged(case):
     text, spans = case
     assert convert_offsets(text, iter(spans), "characters") == spans
 
 
-def test_an_example():
+def test_offsets_of_an_example_equal_those_by_hand():
     spans = [
         Span(start := TEXT.index(name), start + len(name), "T", 1.0, name) for name in ("Ada", "Zoë", "東京")
     ]
@@ -47,6 +47,6 @@ def test_an_example():
     assert convert_offsets("", [], "bytes") == []
 
 
-def test_another_unit_is_refused():
+def test_refuses_an_unknown_unit():
     with pytest.raises(UsageError, match=r"unit.*utf-8.*characters, utf-16, bytes"):
         convert_offsets("a", [], "utf-8")

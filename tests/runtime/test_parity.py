@@ -1,4 +1,4 @@
-"""Exported graphs find what the model finds, with the same scores: for every method, encoder and ablation."""
+"""Exported graphs predict like the model, with the same scores, for every method and encoder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BERT_LIKE = {"lstm": {"size": 0}, "layers": 1}
 
 @pytest.fixture(scope="module")
 def encoders(tmp_path_factory) -> dict[str, str]:
-    """Folders with tiny transformers, by their kinds."""
+    """Folders with tiny transformers by kind."""
     folders = {"bert": str(models.save_bert(tmp_path_factory.mktemp("bert")))}
     for kind in tiny.CONFIGS:
         folder = tmp_path_factory.mktemp(kind)
@@ -42,7 +42,7 @@ def assert_alike(ours: list[Sentence], theirs: list[Sentence]) -> None:
 
 
 def assert_parity(model: Model, folder: Path, **settings: Any) -> Recogniser:
-    """In batches of several sizes; and there is something to be found."""
+    """Assert equal predictions in batches of several sizes, with enough entities."""
     ner = load(models.saved(model, folder), engine="onnx", settings=settings)
     for batch_size in (1, 5):
         expected = predict(model, SENTENCES, batch_size=batch_size, **settings)
@@ -57,13 +57,13 @@ def assert_parity(model: Model, folder: Path, **settings: Any) -> Recogniser:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_from_scratch(method: str, tmp_path) -> None:
+def test_graphs_equal_the_model_from_scratch(method: str, tmp_path) -> None:
     ner = assert_parity(models.random_model(method), tmp_path)
     assert ner.engine == "onnx"
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_with_a_transformer(method: str, encoders, tmp_path) -> None:
+def test_graphs_equal_the_model_with_a_transformer(method: str, encoders, tmp_path) -> None:
     encoder = BERT_LIKE | {"name": encoders["bert"]}
     assert_parity(models.random_model(method, encoder), tmp_path)
 
@@ -109,7 +109,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_variants_of_methods(variant: str, tmp_path) -> None:
+def test_graphs_equal_the_model_for_method_variants(variant: str, tmp_path) -> None:
     method, changes = VARIANTS[variant]
     assert_parity(models.random_model(method, seed=7, **changes), tmp_path)
 
@@ -118,7 +118,7 @@ def test_variants_of_methods(variant: str, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("characters", "layers"), [("lstm", 1), ("cnn", 0), ("none", 2)])
-def test_characters_and_layers_from_scratch(characters: str, layers: int, tmp_path) -> None:
+def test_graphs_equal_the_model_with_characters_and_layers(characters: str, layers: int, tmp_path) -> None:
     encoder = SCRATCH | {
         "scratch": SCRATCH["scratch"] | {"characters": characters},
         "lstm": {"size": 12 if layers else 0, "layers": layers or 1, "dropout": 0},
@@ -126,7 +126,7 @@ def test_characters_and_layers_from_scratch(characters: str, layers: int, tmp_pa
     assert_parity(models.random_model("boundary-smoothing", encoder), tmp_path)
 
 
-def test_characters_without_words(tmp_path) -> None:
+def test_graphs_equal_the_model_with_characters_only(tmp_path) -> None:
     encoder = SCRATCH | {"scratch": SCRATCH["scratch"] | {"word_size": 0}}
     assert_parity(models.random_model("boundary-smoothing", encoder), tmp_path)
 
@@ -138,12 +138,12 @@ def features(tmp_path_factory) -> dict[str, Any]:
     return {"pos": 3, "vectors": str(path)}
 
 
-def test_features_and_prompts(features, tmp_path) -> None:
+def test_graphs_equal_the_model_with_features_and_prompts(features, tmp_path) -> None:
     """Prompts have no features."""
     assert_parity(models.random_model("boundary-offset", SCRATCH | {"features": features}), tmp_path)
 
 
-def test_features_with_characters(features, tmp_path) -> None:
+def test_graphs_equal_the_model_with_character_features(features, tmp_path) -> None:
     encoder = SCRATCH | {"features": features | {"characters": 6}}
     assert_parity(models.random_model("boundary-smoothing", encoder), tmp_path)
 
@@ -152,7 +152,7 @@ POOLINGS = [("mean", 2, 1), ("max", 1, 0), ("first", 1, 2)]
 
 
 @pytest.mark.parametrize(("pooling", "layers", "lstm"), POOLINGS)
-def test_poolings_of_a_transformer(
+def test_graphs_equal_the_model_for_each_pooling(
     pooling: str, layers: int, lstm: int, features, encoders, tmp_path
 ) -> None:
     encoder = {
@@ -167,7 +167,7 @@ def test_poolings_of_a_transformer(
     assert_parity(model, tmp_path)
 
 
-def test_context_is_used(encoders, tmp_path) -> None:
+def test_graphs_use_context(encoders, tmp_path) -> None:
     encoder = BERT_LIKE | {"name": encoders["bert"], "context": 1, "window": 24}
     model = models.random_model("boundary-offset", encoder)
     ner = assert_parity(model, tmp_path)
@@ -177,8 +177,8 @@ def test_context_is_used(encoders, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", tiny.CONFIGS)
-def test_architectures(kind: str, encoders, tmp_path) -> None:
-    """With prompts, which go around the embedding; what cannot be exported is refused with a message."""
+def test_graphs_equal_the_model_for_each_architecture(kind: str, encoders, tmp_path) -> None:
+    """The model has prompts, which bypass the embedding; kinds that cannot be exported are skipped."""
     encoder = BERT_LIKE | {"name": encoders[kind]}
     changes = {"sentence_vector": True, "filter": False, "regressor": False}
     model = models.random_model("locate-and-label", encoder, method=changes)
@@ -188,11 +188,11 @@ def test_architectures(kind: str, encoders, tmp_path) -> None:
         pytest.skip(str(error))
 
 
-def test_settings_of_prediction(tmp_path) -> None:
+def test_graphs_equal_the_model_with_flat_selection(tmp_path) -> None:
     assert_parity(models.random_model("boundary-smoothing"), tmp_path, select="flat")
 
 
-def test_an_encoder_that_reads_fewer_pieces_than_the_example_of_a_graph_has(tmp_path) -> None:
+def test_exports_an_encoder_with_very_few_positions(tmp_path) -> None:
     encoder = {
         "name": str(models.save_bert(tmp_path / "bert", max_position_embeddings=6)),
         "lstm": {"size": 0},

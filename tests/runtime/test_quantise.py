@@ -1,4 +1,4 @@
-"""Fused graphs; products and embeddings of 8-bit integers: how near they are, and what they depend on."""
+"""Fused graphs; the accuracy and independence of products and embeddings of 8-bit integers."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def folder(tmp_path_factory) -> Path:
     shape=st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 70), st.integers(1, 40)),
     powers=st.tuples(st.sampled_from([0, 1, 5]), st.sampled_from([0, 1, 5])),
 )
-def test_results_are_off_by_no_more_than_rounding(folder: Path, seed: int, shape: Any, powers: Any) -> None:
-    """Powers make some numbers far larger than others."""
+def test_errors_are_limited_to_rounding(folder: Path, seed: int, shape: Any, powers: Any) -> None:
+    """Powers make some numbers much larger than others."""
     batch, length, size, columns = shape
     random = np.random.default_rng(seed)
     x = (random.standard_normal((batch, length, size)) ** (1 + 2 * powers[0])).astype(np.float32)
@@ -86,7 +86,7 @@ def test_results_are_off_by_no_more_than_rounding(folder: Path, seed: int, shape
 
 
 def test_sums_are_exact_without_vnni(tmp_path) -> None:
-    """Where two products are added in 16 bits, no sum is cut off, not even that of the largest numbers."""
+    """Two products are added in 16 bits: no sum saturates, not even that of the largest numbers."""
     random = np.random.default_rng(0)
     weights = random.choice([-1.0, 0.9, 1.0], (64, 24)).astype(np.float32)
     weights[:, 0] = 1
@@ -97,13 +97,13 @@ def test_sums_are_exact_without_vnni(tmp_path) -> None:
     rounded = read_weights(tmp_path / "int8.onnx")
     size = np.abs(rounded["weight/int8"].astype(int))
     assert (size[::2] + size[1::2]).max() <= 128
-    assert size[:, 1].max() == 127  # the neighbours are zeros, so that nothing is given away
+    assert size[:, 1].max() == 127  # the neighbours are zeros, so the full range is used
     product = run(tmp_path / "int8.onnx", x, np.zeros((1, 1), np.int64))[0]
     exact = 127 * x.astype(int) @ rounded["weight/int8"].astype(int)
     assert product == pytest.approx(exact * (rounded["weight/scale"] / 127), rel=1e-5)
 
 
-def test_a_row_depends_on_itself_alone(tmp_path) -> None:
+def test_rows_are_independent(tmp_path) -> None:
     random = np.random.default_rng(0)
     weights, x = (random.standard_normal(shape).astype(np.float32) for shape in ((50, 20), (3, 7, 50)))
     quantise(save(tmp_path / "float.onnx", weights), tmp_path / "int8.onnx")
@@ -117,7 +117,7 @@ def test_a_row_depends_on_itself_alone(tmp_path) -> None:
     assert (run(tmp_path / "int8.onnx", x[1:2, 3:4], ids)[0] == together[1, 3]).all()
 
 
-def test_parts_stay_in_float(tmp_path) -> None:
+def test_excluded_parts_stay_in_float(tmp_path) -> None:
     weights = np.random.default_rng(0).standard_normal((30, 20)).astype(np.float32)
     source, target = save(tmp_path / "float.onnx", weights), tmp_path / "int8.onnx"
     assert find_parts(source) == {"layer 0": ["/layer.0/MatMul"], "/Gather": ["/Gather"]}
@@ -127,8 +127,8 @@ def test_parts_stay_in_float(tmp_path) -> None:
     assert {"weight", "table"} == set(read_weights(target))
 
 
-def test_a_fused_graph_computes_the_same(tmp_path) -> None:
-    """With fewer operations, and with constants computed, an infinity among them."""
+def test_fused_graph_computes_the_same(tmp_path) -> None:
+    """It has fewer operations, and constants are folded, including an infinity."""
     random = np.random.default_rng(0)
     weight = random.standard_normal((12, 12)).astype(np.float32)
     steps = [

@@ -1,4 +1,4 @@
-"""The recogniser's options, its stream, and what it tells the engine."""
+"""The options of the recogniser, its stream, and its calls of the engine."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def flat(spans: list[Span]) -> bool:
     return all(one.end <= other.start for one, other in pairwise(spans))
 
 
-# What it finds
+# Entities
 
 
-def test_entities_have_characters_words_types_and_scores() -> None:
+def test_entities_have_offsets_types_scores_and_text() -> None:
     ner = Recogniser(Double(marking(("Ada", "Lovelace"), ("London",))))
     text = "  Ada  Lovelace was\tborn in London."
     assert ner(text) == [
@@ -41,7 +41,7 @@ def test_entities_have_characters_words_types_and_scores() -> None:
     assert (ner.types, ner.engine, ner.language) == (TYPES, "double", "en")
 
 
-def test_a_model_finds_what_it_has_learnt(pytorch, onnx) -> None:
+def test_model_predicts_the_learnt_entities(pytorch, onnx) -> None:
     text = "Ada met Charles in London\n\nthe University of Toronto opened"
     for ner in (pytorch, onnx):
         assert [(span.text, span.type) for span in ner(text)] == [
@@ -55,7 +55,7 @@ def test_a_model_finds_what_it_has_learnt(pytorch, onnx) -> None:
     assert pytorch.types == onnx.types == ("LOC", "ORG", "PER")
 
 
-def test_scores_are_those_of_the_calibration(pytorch, tmp_path) -> None:
+def test_calibration_changes_only_scores(pytorch, tmp_path) -> None:
     save_model(models.trained(), tmp_path)
     model = load_model(tmp_path)
     model.calibration = Temperature(2.5, -0.3)
@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_calibration(pytorch, tmp_path) -> None:
 # Options
 
 
-def test_what_is_less_sure_or_of_another_type_is_left_out() -> None:
+def test_min_confidence_and_types_filter_entities() -> None:
     ner = Recogniser(Double(everything))
     every = ner(TEXT)
     assert {span.type for span in every} == set(TYPES)
@@ -88,7 +88,7 @@ def test_what_is_less_sure_or_of_another_type_is_left_out() -> None:
     assert both(TEXT) == [span for span in every if span.type == "PER" and span.score >= 0.5]
 
 
-def test_other_options_leave_the_recogniser_as_it_was(pytorch, onnx) -> None:
+def test_with_options_does_not_change_the_recogniser(pytorch, onnx) -> None:
     text = "the University of Toronto opened"
     for ner in (pytorch, onnx):
         before, settings = ner(text), ner.settings
@@ -103,7 +103,7 @@ def test_other_options_leave_the_recogniser_as_it_was(pytorch, onnx) -> None:
 
 
 @pytest.mark.parametrize("engine", ["pytorch", "onnx"])
-def test_wrong_settings_are_refused_by_name(engine: str, request) -> None:
+def test_names_wrong_settings(engine: str, request) -> None:
     ner = request.getfixturevalue(engine)
     with pytest.raises(UsageError, match=r"^predict\.selekt: .* did you mean predict\.select\?"):
         ner.with_options(selekt="flat")
@@ -117,7 +117,7 @@ def test_wrong_settings_are_refused_by_name(engine: str, request) -> None:
         ner.with_options(select="flatt")
 
 
-def test_wrong_types_and_confidences_are_refused_by_name() -> None:
+def test_names_wrong_types_and_confidences() -> None:
     ner = Recogniser(Double(everything))
     makers: list[Callable] = [ner.with_options, lambda **options: Recogniser(Double(everything), **options)]
     for make in makers:
@@ -133,7 +133,7 @@ def test_wrong_types_and_confidences_are_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("text", [None, b"Ada", 3, ["Ada"], ("Ada", 1)])
-def test_a_text_is_a_string(text) -> None:
+def test_refuses_texts_that_are_not_strings(text) -> None:
     ner = Recogniser(Double(everything))
     with pytest.raises(UsageError, match=f"a text is a string, not {type(text).__name__}"):
         ner(text)
@@ -144,7 +144,7 @@ def test_a_text_is_a_string(text) -> None:
         list(ner.pipe([(text, 1)], as_tuples=True))
 
 
-def test_one_text_is_not_a_list_of_texts() -> None:
+def test_refuses_one_string_as_a_list_of_texts() -> None:
     ner = Recogniser(Double(everything))
     for read in (ner.pipe, ner.annotate):
         with pytest.raises(UsageError, match="texts are a list of strings"):
@@ -155,7 +155,7 @@ def test_one_text_is_not_a_list_of_texts() -> None:
 
 
 class Counted:
-    """Texts, and how many of them were read."""
+    """Texts that count how many of them were read."""
 
     def __init__(self, count: int) -> None:
         self.count, self.read = count, 0
@@ -165,7 +165,7 @@ class Counted:
             yield f"Ada{self.read} rests."
 
 
-def test_texts_are_read_a_little_ahead(monkeypatch) -> None:
+def test_few_texts_are_read_ahead(monkeypatch) -> None:
     monkeypatch.setattr(chunks, "TEXTS", 4)
     ner = Recogniser(Double(everything))
     for texts in (Counted(50), Counted(51)):
@@ -177,7 +177,7 @@ def test_texts_are_read_a_little_ahead(monkeypatch) -> None:
         assert next(stream, None) is None
 
 
-def test_long_texts_are_read_less_far_ahead(monkeypatch) -> None:
+def test_fewer_long_texts_are_read_ahead(monkeypatch) -> None:
     monkeypatch.setattr(chunks, "CHARACTERS", 30)
     texts = Counted(50)
     stream = Recogniser(Double(everything)).pipe(texts)
@@ -185,7 +185,7 @@ def test_long_texts_are_read_less_far_ahead(monkeypatch) -> None:
     assert texts.read <= 4
 
 
-def test_empty_texts_count_too(monkeypatch) -> None:
+def test_empty_texts_count_when_reading_ahead(monkeypatch) -> None:
     monkeypatch.setattr(chunks, "TEXTS", 4)
     read = []
     stream = Recogniser(Double(everything)).pipe(read.append(1) or "" for _ in range(50))
@@ -193,7 +193,7 @@ def test_empty_texts_count_too(monkeypatch) -> None:
     assert len(read) <= 5
 
 
-def test_pairs_keep_what_comes_with_a_text(monkeypatch) -> None:
+def test_as_tuples_keeps_the_context_of_texts(monkeypatch) -> None:
     monkeypatch.setattr(chunks, "TEXTS", 4)
     ner = Recogniser(Double(everything))
     texts = Counted(20)
@@ -209,7 +209,7 @@ def test_pairs_keep_what_comes_with_a_text(monkeypatch) -> None:
     assert list(ner.pipe([], as_tuples=True)) == list(ner.pipe([])) == []
 
 
-def test_order_is_kept_whatever_the_lengths(pytorch, onnx) -> None:
+def test_order_is_kept_for_texts_of_any_length(pytorch, onnx) -> None:
     texts = [" ".join(s.words) + "." for s in models.sentences(40)]
     for ner in (pytorch.with_options(batch_size=3), onnx.with_options(batch_size=3)):
         together = list(ner.pipe(texts))
@@ -223,7 +223,7 @@ def test_order_is_kept_whatever_the_lengths(pytorch, onnx) -> None:
 # Sentences whose words are known
 
 
-def test_words_that_are_known_are_predicted_as_the_model_does(pytorch, onnx) -> None:
+def test_sentences_are_predicted_like_the_model_does(pytorch, onnx) -> None:
     sentences = models.sentences(40)
     expected = predict(models.trained(), sentences)
     assert sum(len(sentence.entities) for sentence in expected) > 20
@@ -233,7 +233,7 @@ def test_words_that_are_known_are_predicted_as_the_model_does(pytorch, onnx) -> 
     assert [s.with_entities(()) for s in predicted] == sentences
 
 
-def test_all_but_the_entities_of_a_sentence_stays() -> None:
+def test_prediction_changes_only_the_entities() -> None:
     sentence = Sentence(
         ["Ada", "met"],
         [Entity(1, 2, "ORG")],
@@ -251,7 +251,7 @@ def test_all_but_the_entities_of_a_sentence_stays() -> None:
     assert (engine.sentences[0].left, engine.sentences[0].right) == (("So",), ("him",))
 
 
-def test_sentences_are_read_a_little_ahead(monkeypatch) -> None:
+def test_few_sentences_are_read_ahead(monkeypatch) -> None:
     monkeypatch.setattr(recogniser_module, "LOOK_AHEAD", 4)
     for context in (0, 2):
         texts = Counted(30)
@@ -266,7 +266,7 @@ def test_sentences_are_read_a_little_ahead(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("context", [0, 1, 2])
-def test_the_engine_sees_neighbours_of_the_same_text_alone(context: int) -> None:
+def test_engine_sees_only_neighbours_of_the_same_text(context: int) -> None:
     texts = ["One sat. Two sat. Three sat.", "", "Four sat. Five sat.", "Six sat."]
     engine = Double(everything, context=context)
     documents = list(Recogniser(engine).annotate(texts))
@@ -282,7 +282,7 @@ def test_the_engine_sees_neighbours_of_the_same_text_alone(context: int) -> None
         assert all(not (sentence.left or sentence.right) for sentence in document.sentences)
 
 
-def test_neighbours_matter_to_a_model_within_a_text_only(tmp_path) -> None:
+def test_context_changes_scores_only_within_a_text(tmp_path) -> None:
     encoder = {"name": str(models.save_bert(tmp_path)), "lstm": {"size": 0}, "context": 1}
     model = models.random_model("boundary-smoothing", encoder, predict={"select": "keep-all"})
     ner = recogniser_of(model)

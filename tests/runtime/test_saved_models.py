@@ -1,4 +1,4 @@
-"""Models that earlier versions have saved still load, and predict what they did."""
+"""Models that earlier versions have saved still load, with the same predictions."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ SAVED = Path(__file__).parents[1] / "saved_models"
 FOLDERS = sorted(path.parent for path in SAVED.glob("*/*/config.json"))
 
 
-def test_each_method_was_saved_by_this_minor_version() -> None:
+def test_this_minor_version_has_a_saved_model_of_each_method() -> None:
     minor = fencepost.__version__.rpartition(".")[0]
     saved = {folder.name for folder in FOLDERS if folder.parent.name.rpartition(".")[0] == minor}
     assert saved == set(METHODS)
@@ -19,7 +19,7 @@ def test_each_method_was_saved_by_this_minor_version() -> None:
 
 @pytest.mark.parametrize("engine", ["pytorch", "onnx"])
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
-def test_a_saved_model_predicts_what_it_did(folder: Path, engine) -> None:
+def test_saved_models_predict_the_expected_entities(folder: Path, engine) -> None:
     expected = list(fencepost.read(folder / "expected.jsonl"))
     assert any(sentence.entities for sentence in expected)
     predicted = fencepost.load(folder, engine=engine).predict(expected)

@@ -1,4 +1,4 @@
-"""Raw text of any kind: entities are where they are said to be, and nothing is lost on the way."""
+"""Raw text of any kind: offsets of words and entities are correct, and no characters are lost."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ ALL = {language: Recogniser(Double(everything, language=language)) for language 
 
 
 def assert_true_to(text: str, document: Document) -> None:
-    """Words are where they stand, in order, and hold all that is not white space; so do entities."""
+    """Assert that words and entities are ordered and match their offsets, and words cover all but spaces."""
     assert document.text == text
     offsets = [offset for of_sentence in document.offsets for offset in of_sentence]
     assert all(0 <= start < end <= len(text) for start, end in offsets)
@@ -84,7 +84,7 @@ def assert_true_to(text: str, document: Document) -> None:
 
 
 def assert_all_found(text: str, document: Document) -> None:
-    """What `everything` is, by the words' places."""
+    """Assert that the spans are those of `everything`, computed from the offsets of words."""
     expected = []
     for of_sentence in document.offsets:
         ends = {(at, at + size) for size in (1, 2) for at in range(len(of_sentence) - size + 1)}
@@ -102,7 +102,7 @@ def assert_all_found(text: str, document: Document) -> None:
 @example(text="\r\n\t\u3000 ")
 @example(text="")
 @example(text="\x00")
-def test_entities_are_at_their_offsets(language: str, text: str) -> None:
+def test_offsets_of_words_and_entities_are_correct(language: str, text: str) -> None:
     (document,) = ALL[language].annotate([text])
     assert_true_to(text, document)
     assert_all_found(text, document)
@@ -111,7 +111,7 @@ def test_entities_are_at_their_offsets(language: str, text: str) -> None:
 @given(text=any_texts)
 @example(text="Ada met \ud800 in \udfffLondon.")
 @settings(max_examples=40)
-def test_half_a_surrogate_pair_is_a_character_like_others(text: str) -> None:
+def test_lone_surrogates_are_ordinary_characters(text: str) -> None:
     (document,) = ALL["en"].annotate([text])
     assert_true_to(text, document)
     assert_all_found(text, document)
@@ -119,8 +119,8 @@ def test_half_a_surrogate_pair_is_a_character_like_others(text: str) -> None:
 
 @settings(max_examples=25)
 @given(batch=st.lists(texts, max_size=6))
-def test_each_text_is_for_itself(batch: list[str]) -> None:
-    """Neither their number nor their order matters, and no entity is in two texts."""
+def test_texts_are_independent(batch: list[str]) -> None:
+    """`pipe` predicts each text like a call with this text alone."""
     ner = ALL["en"]
     assert list(ner.pipe(batch)) == [ner(text) for text in batch]
     for text, document in zip(batch, ner.annotate(batch), strict=True):
@@ -128,7 +128,7 @@ def test_each_text_is_for_itself(batch: list[str]) -> None:
 
 
 @pytest.mark.parametrize("engine", ["pytorch", "onnx"])
-def test_a_model_finds_what_it_knows_among_odd_characters(engine: str, request) -> None:
+def test_model_predicts_entities_among_odd_characters(engine: str, request) -> None:
     ner = request.getfixturevalue(engine)
     assert ner.engine == engine
     for odd in ODD:
@@ -141,13 +141,13 @@ def test_a_model_finds_what_it_knows_among_odd_characters(engine: str, request) 
 @settings(max_examples=15)
 @given(text=texts)
 @pytest.mark.parametrize("engine", ["pytorch", "onnx"])
-def test_a_model_reads_anything(engine: str, request, text: str) -> None:
+def test_model_predicts_any_text(engine: str, request, text: str) -> None:
     (document,) = request.getfixturevalue(engine).annotate(["Ada " + text])
     assert_true_to("Ada " + text, document)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "\r\n \t\u3000", "\u2028\x85"])
-def test_without_words_there_are_no_entities(text: str, pytorch, onnx) -> None:
+def test_texts_without_words_have_no_entities(text: str, pytorch, onnx) -> None:
     for ner in (pytorch, onnx, ALL["en"]):
         assert ner(text) == []
         assert list(ner.pipe([text, "Ada", text]))[::2] == [[], []]
@@ -158,14 +158,14 @@ def test_without_words_there_are_no_entities(text: str, pytorch, onnx) -> None:
     ["Lovelace" * 125_000, ("consequently " * 99 + "Ada ") * 780],
     ids=["no space", "no full stop"],
 )
-def test_a_megabyte_takes_seconds(text: str) -> None:
-    """What is there is found, once, however the text is cut."""
+def test_predicts_a_megabyte_within_a_minute(text: str) -> None:
+    """Each occurrence is predicted once, although the text is split."""
     piece = ("Lovelace" * 32)[:LONG_WORD]
     ner = Recogniser(Double(marking(("Ada",), (piece,))))
     started = time.process_time()
     (document,) = ner.annotate([text])
     spans = document
-    assert time.process_time() - started < 60  # a busy machine is no bug
+    assert time.process_time() - started < 60  # with room for a busy machine
     assert len(document.sentences) == 1
     if " " in text:
         assert [span.start for span in spans] == [match.start() for match in re.finditer("Ada", text)]
@@ -174,7 +174,7 @@ def test_a_megabyte_takes_seconds(text: str) -> None:
     assert {span.text for span in spans} <= {"Ada", piece}
 
 
-def test_a_model_reads_a_long_text_without_spaces(onnx) -> None:
+def test_model_predicts_around_a_huge_word(onnx) -> None:
     text = "Ada met Charles in London " + "x" * 100_000 + " Ada met Charles in London"
     (document,) = onnx.annotate([text])
     assert_true_to(text, document)

@@ -1,4 +1,4 @@
-"""Batches that threads compute at once: the same results, errors, and not more threads than are allowed."""
+"""Batches that threads compute at once: the same results, errors, and limited threads."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ WORDS = ("Ada", "Charles", "London", "Toronto", "University", "met", "nobody", "
 
 @pytest.fixture(scope="module", params=list(models.METHODS))
 def exported(request, tmp_path_factory) -> Path:
-    """Of each method."""
+    """Folder of an exported model of each method."""
     return models.saved(models.random_model(request.param), tmp_path_factory.mktemp("model"))
 
 
 def sentences(count: int = 60) -> list[Sentence]:
-    """Of many lengths, in no order, and some without words."""
+    """Return sentences of random lengths, some without words."""
     chance = random.Random(0)  # noqa: S311
     return [Sentence(chance.choices(WORDS, k=chance.randint(0, 12))) for _ in range(count)]
 
@@ -54,7 +54,7 @@ def record_threads(predictor: Predictor, monkeypatch) -> list[tuple[int, bool]]:
     return calls
 
 
-def test_results_and_their_order_are_those_of_one_thread(exported: Path, monkeypatch) -> None:
+def test_threads_give_the_same_results_as_one(exported: Path, monkeypatch) -> None:
     expected = small_batches(exported, 1).predict_entities(sentences())
     assert any(expected)
     for threads in (2, 3, 8):
@@ -66,8 +66,8 @@ def test_results_and_their_order_are_those_of_one_thread(exported: Path, monkeyp
         assert len({thread for thread, _ in calls}) <= threads
 
 
-def test_batches_are_computed_at_the_same_time(folder: Path, monkeypatch) -> None:
-    """Two threads meet within their batches; one alone would wait for the other forever."""
+def test_batches_are_computed_in_parallel(folder: Path, monkeypatch) -> None:
+    """Two threads wait for each other within their batches; a single one would time out."""
     predictor = small_batches(folder, 2)
     meeting = threading.Barrier(2)
     inputs = predictor.inputs
@@ -83,7 +83,7 @@ def test_batches_are_computed_at_the_same_time(folder: Path, monkeypatch) -> Non
     assert [len(entities) for entities in predictor.predict_entities(even)] == [1] * 12
 
 
-def test_one_thread_is_one_thread(folder: Path, monkeypatch) -> None:
+def test_one_thread_computes_in_the_calling_thread(folder: Path, monkeypatch) -> None:
     predictor = small_batches(folder, 1)
     calls = record_threads(predictor, monkeypatch)
     predictor.predict_entities(sentences())
@@ -91,8 +91,8 @@ def test_one_thread_is_one_thread(folder: Path, monkeypatch) -> None:
     assert predictor.engine._single is None  # type: ignore[attr-defined]  # no second copy
 
 
-def test_few_batches_share_the_threads_of_the_graphs(folder: Path, monkeypatch) -> None:
-    """A sentence alone, and batches fewer than threads: some threads would have nothing to do."""
+def test_few_batches_run_one_after_another(folder: Path, monkeypatch) -> None:
+    """With fewer batches than threads, each batch uses all threads within its graph."""
     predictor = small_batches(folder, 3)
     calls = record_threads(predictor, monkeypatch)
     predictor.predict_entities([Sentence(["Ada"])])
@@ -101,7 +101,7 @@ def test_few_batches_share_the_threads_of_the_graphs(folder: Path, monkeypatch) 
     assert predictor.engine._single is None  # type: ignore[attr-defined]
 
 
-def test_watch_is_called_with_one_batch_after_another(folder: Path) -> None:
+def test_watch_is_called_in_the_calling_thread(folder: Path) -> None:
     predictor = small_batches(folder, 2)
     of_caller, watched = threading.get_ident(), []
 
@@ -114,7 +114,7 @@ def test_watch_is_called_with_one_batch_after_another(folder: Path) -> None:
     assert sorted(map(len, watched)) == sorted(len(one) for one in sentences() if len(one))
 
 
-def test_an_error_of_a_thread_is_raised_and_ends_the_work(folder: Path, monkeypatch) -> None:
+def test_error_of_a_thread_is_raised_and_stops_the_others(folder: Path, monkeypatch) -> None:
     predictor = small_batches(folder, 2)
     compute, batches = predictor.predict_batch, []
 
@@ -133,8 +133,8 @@ def test_an_error_of_a_thread_is_raised_and_ends_the_work(folder: Path, monkeypa
     assert all(predictor.predict_entities(many))  # and it works again
 
 
-def test_other_files_are_not_mixed_with_the_loaded_ones(exported: Path, tmp_path: Path) -> None:
-    """The second copy is opened later: the model may have been replaced or deleted meanwhile."""
+def test_replaced_graphs_are_not_mixed_with_loaded_ones(exported: Path, tmp_path: Path) -> None:
+    """The second copy is opened later, when the model may have been replaced or deleted."""
     expected = small_batches(exported, 1).predict_entities(sentences())
     for change in ("replace", "delete"):
         folder = Path(shutil.copytree(exported, tmp_path / change))
@@ -147,7 +147,7 @@ def test_other_files_are_not_mixed_with_the_loaded_ones(exported: Path, tmp_path
         assert predictor.engine.open_single() is None
 
 
-def test_too_little_memory_for_a_second_copy(folder: Path, monkeypatch) -> None:
+def test_predicts_without_a_second_copy_if_memory_is_short(folder: Path, monkeypatch) -> None:
     predictor = small_batches(folder, 2)
     expected = small_batches(folder, 1).predict_entities(sentences())
     tried = []
@@ -162,7 +162,7 @@ def test_too_little_memory_for_a_second_copy(folder: Path, monkeypatch) -> None:
     assert len(tried) == 1
 
 
-def test_pytorch_shares_batches_among_threads_of_its_own(pytorch, monkeypatch) -> None:
+def test_pytorch_computes_batches_in_the_calling_thread(pytorch, monkeypatch) -> None:
     predictor = pytorch.with_options(batch_size=3)._predictor
     calls = record_threads(predictor, monkeypatch)
     predictor.predict_entities(sentences())
@@ -173,7 +173,9 @@ def test_pytorch_shares_batches_among_threads_of_its_own(pytorch, monkeypatch) -
 @pytest.mark.parametrize(
     ("threads", "variable", "expected"), [(None, "3", 3), (2, "3", 2), (None, "0", 5), (None, "2,1", 5)]
 )
-def test_number_of_threads(folder: Path, monkeypatch, threads, variable: str, expected: int) -> None:
+def test_number_of_threads_comes_from_option_or_environment(
+    folder: Path, monkeypatch, threads, variable: str, expected: int
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", variable)
     monkeypatch.setattr(onnx_module, "count_cores", lambda: 5)
     assert load_engine(folder, "onnx", threads=threads).engine.threads == expected
@@ -195,7 +197,7 @@ predictor.predict_entities([Sentence(["Ada"])] * 10_000)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGINT for one process")
-def test_ctrl_c_ends_the_work(folder: Path) -> None:
+def test_ctrl_c_ends_prediction(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW, str(folder)],
         stdout=subprocess.PIPE,

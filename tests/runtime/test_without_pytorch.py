@@ -1,4 +1,4 @@
-"""An exported model where there is neither PyTorch nor spaCy: in a process that cannot import them."""
+"""An exported model without PyTorch and spaCy, in a process that cannot import them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ assert not loaded, loaded
 
 
 def run(program: str, *arguments: str) -> str:
-    """What it prints, if all went well."""
+    """Run a program that must succeed, and return its output."""
     result = subprocess.run(
         [sys.executable, "-W", "error::RuntimeWarning", "-c", BLOCK + program + CHECK, *arguments],
         capture_output=True,
@@ -31,8 +31,8 @@ def run(program: str, *arguments: str) -> str:
     return result.stdout
 
 
-def test_texts_are_predicted_and_streamed(folder: Path, onnx, tmp_path) -> None:
-    """With a model from scratch, and with one that has a tokenizer."""
+def test_exported_models_predict_without_pytorch(folder: Path, onnx, tmp_path) -> None:
+    """One model is from scratch, one has a tokenizer."""
     encoder = {"name": str(models.save_bert(tmp_path / "bert")), "lstm": {"size": 0}}
     other = models.saved(models.random_model("boundary-offset", encoder), tmp_path / "model")
     program = """
@@ -66,7 +66,7 @@ print(json.dumps(found))
     assert len(expected[0]) >= 3
 
 
-def test_the_command_line_needs_none(folder: Path) -> None:
+def test_command_line_predicts_without_pytorch(folder: Path) -> None:
     program = """
 from fencepost.cli import main
 sys.argv = ["fencepost", "predict", *sys.argv[1:]]
@@ -80,13 +80,13 @@ except SystemExit as end:
     assert "London" in out
 
 
-def test_the_shipped_model_needs_none() -> None:
+def test_shipped_model_predicts_without_pytorch() -> None:
     out = run("import fencepost; print(fencepost.load()('Ada Lovelace lived in London.'))")
     assert "Ada Lovelace" in out
 
 
-def test_what_is_about_spacy_says_that_it_needs_it(tmp_path) -> None:
-    """The format of spaCy's files, and a language whose words spaCy gets from another package."""
+def test_features_that_need_spacy_say_so(tmp_path) -> None:
+    """They are the format of spaCy, and a language whose words spaCy gets from another package."""
     program = """
 from fencepost import Sentence, UsageError
 from fencepost.data import write
@@ -103,7 +103,7 @@ for work in (lambda: write([Sentence(["Ada"])], sys.argv[1]), lambda: make_split
         assert "pip install 'fencepost[spacy]'" in message
 
 
-def test_a_prediction_imports_nothing_that_it_does_not_use() -> None:
+def test_prediction_imports_no_unused_modules() -> None:
     program = """
 from fencepost.cli import main
 sys.argv = ["fencepost", "predict", "Ada met Charles."]

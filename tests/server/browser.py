@@ -1,4 +1,4 @@
-"""A browser for the page's tests, and a stand-in for the server whose answers a test writes itself."""
+"""A browser for the tests of the page, and a stand-in for the server with answers by the test."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ MODEL = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What the stand-in answers to one request."""
+    """Answer of the stand-in to one request."""
 
     body: Any = field(default_factory=dict)
     status: int = 200
@@ -82,7 +82,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Request:
-    """What the page asked for."""
+    """Request of the page."""
 
     path: str
     body: Any
@@ -90,7 +90,7 @@ class Request:
 
 
 def entity(text: str, covered: str, kind: str, score: float, *, occurrence: int = 0) -> dict[str, Any]:
-    """An entity as the server writes it, at one of the places where `text` has `covered`."""
+    """Return an entity as the server writes it, at one of the occurrences of `covered` in `text`."""
     start = -1
     for _ in range(occurrence + 1):
         start = text.index(covered, start + 1)
@@ -98,12 +98,12 @@ def entity(text: str, covered: str, kind: str, score: float, *, occurrence: int 
 
 
 def make_answer(*entities: dict[str, Any]) -> Answer:
-    """The answer to a question about one text."""
+    """Return the answer for one text."""
     return Answer({"results": [{"entities": list(entities)}]})
 
 
 class StandIn:
-    """A server on this machine alone, with the page's files and answers that the test decides on."""
+    """Local server with the files of the page and answers by the test."""
 
     def __init__(self) -> None:
         self.reset()
@@ -117,7 +117,7 @@ class StandIn:
                 stand_in.serve(self)
 
             def log_message(self, *_: object) -> None:
-                """Says nothing."""
+                """Log nothing."""
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}/"
@@ -185,7 +185,7 @@ def stand_in_server() -> Iterator[StandIn]:
 
 @contextmanager
 def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
-    """Chromium without a window; the test is skipped where there is none, or fails if CI counts on it."""
+    """Start Chromium without a window; if it is absent, skip the test, or fail where CI requires it."""
     programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
     absent = [name for name, path in programs.items() if path is None]
     if absent:
@@ -206,7 +206,7 @@ def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
 
 
 class Page:
-    """The page in a browser, by what a user sees and does."""
+    """The page in a browser, as a user sees and uses it."""
 
     def __init__(self, browser: webdriver.Chrome, url: str) -> None:
         self.browser = browser
@@ -227,14 +227,14 @@ class Page:
         return self.browser.find_element(By.CSS_SELECTOR, selector)
 
     def every(self, selector: str) -> list[WebElement]:
-        """All that are visible."""
+        """Return all visible elements."""
         return [e for e in self.browser.find_elements(By.CSS_SELECTOR, selector) if e.is_displayed()]
 
     def texts(self, selector: str) -> list[str]:
         return [e.text for e in self.every(selector)]
 
     def write(self, text: str) -> None:
-        """Pastes a text, which is quicker than typing and takes characters that a driver cannot type."""
+        """Paste a text, which is faster than typing and works for characters that a driver cannot type."""
         self.script(
             "const field = document.getElementById('text'); field.focus(); field.select();"
             "field.setRangeText(arguments[0], 0, field.value.length, 'end');",
@@ -242,13 +242,13 @@ class Page:
         )
 
     def find(self, text: str) -> None:
-        """Asks for the entities of a text and waits for the answer, whatever it is."""
+        """Request the entities of a text and wait for any answer."""
         self.write(text)
         self.one("#find").click()
         self.settle()
 
     def settle(self) -> None:
-        """Waits until nothing is pending and the bars are drawn."""
+        """Wait until no request is pending and the bars are drawn."""
         self.until(lambda: self.one("#find").text == "Find entities")
         self.frames(3)
 
@@ -268,7 +268,7 @@ class Page:
         self.frames(2)
 
     def script_async(self, code: str, *arguments: Any) -> Any:
-        """Runs code that calls `done` with its result."""
+        """Run code that calls `done` with its result."""
         return self.browser.execute_async_script(
             f"const done = arguments[arguments.length - 1]; {code}", *arguments
         )
@@ -277,7 +277,7 @@ class Page:
         return self.texts(".chip")
 
     def read_text(self) -> str:
-        """The text as it is drawn, without the labels."""
+        """Return the drawn text without the labels."""
         return self.script(
             "return [...document.querySelectorAll('.block')].map((block, number) => "
             "(number && !block.matches('.continued') ? '\\n' : '') + "
@@ -285,7 +285,7 @@ class Page:
         )
 
     def bars(self, covered: str) -> list[str]:
-        """The colours of the bars below a part of the text, from the text down."""
+        """Return the colours of the bars below a part of the text, from the text down."""
         return self.script(
             f"{FIND_RANGE} const {{block, range}} = findRange(arguments[0]);"
             "const own = range.getClientRects()[0];"
@@ -298,7 +298,7 @@ class Page:
         )
 
     def point_at(self, covered: str) -> tuple[float, float]:
-        """The middle of a part of the text on the screen."""
+        """Return the position of the middle of a part of the text."""
         left, top = self.script(
             f"{FIND_RANGE} const own = findRange(arguments[0]).range.getClientRects()[0];"
             "return [(own.left + own.right) / 2, (own.top + own.bottom) / 2]",
@@ -307,7 +307,7 @@ class Page:
         return left, top
 
     def complaints(self) -> list[str]:
-        """What the browser's console says: errors of scripts, refusals of the security policy."""
+        """Return the messages of the console: errors of scripts, refusals of the security policy."""
         return [entry["message"] for entry in self.browser.get_log("browser")]
 
     def colours(self, scheme: str) -> None:
@@ -322,6 +322,6 @@ class Page:
         )
 
     def plain(self) -> None:
-        """Takes back what `colours` and `width` changed."""
+        """Undo the changes of `colours` and `width`."""
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
         self.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

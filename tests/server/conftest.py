@@ -1,4 +1,4 @@
-"""A server in this process: its application is asked directly, without a network."""
+"""A server in this process: its application is called directly, without a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.runtime.doubles import Double
 
 
 class Capitals:
-    """Finds words in capitals, with confidences by their length; waits, fails and counts on demand."""
+    """Finder of words in capitals, with confidences by length, which can wait and fail on demand."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -35,7 +35,7 @@ class Capitals:
 
 
 class Counted(Recogniser):
-    """Knows which sentences, or windows of them, were computed together."""
+    """Recogniser that records which sentences, or windows of them, were computed together."""
 
     batches: list[list[str]]
 
@@ -56,7 +56,7 @@ async def served(model: Recogniser, **options: Any) -> AsyncIterator[httpx.Async
     app = make_app(model, name="double", method="none", **options)
     async with app.router.lifespan_context(app):
         if isinstance(model, Counted):
-            model.batches.clear()  # of what warms it up
+            model.batches.clear()  # those of the warm-up
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             yield client
@@ -65,7 +65,7 @@ async def served(model: Recogniser, **options: Any) -> AsyncIterator[httpx.Async
 def asking(
     talk: Callable[[httpx.AsyncClient], Awaitable[Any]], model: Recogniser | None = None, **options: Any
 ) -> Any:
-    """What comes of talking to a server."""
+    """Run `talk` with a client of a server and return its result."""
 
     async def run() -> Any:
         async with served(model or recogniser(Capitals()), **options) as client:

@@ -1,4 +1,4 @@
-"""Many requests at once: computed together, refused when there are too many, and never at others' cost."""
+"""Concurrent requests: computed together, refused if there are too many, and without side effects."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ def ask(client, text, **options):
 
 
 async def reached(condition):
-    """Waits until it holds."""
+    """Wait until the condition holds."""
     for _ in range(2000):
         if condition():
             return
@@ -26,7 +26,7 @@ async def reached(condition):
     raise AssertionError("it never came to that")
 
 
-def test_what_comes_while_the_model_works_is_computed_together():
+def test_requests_during_a_computation_are_batched():
     finds = Capitals()
     model = recogniser(finds)
 
@@ -46,18 +46,18 @@ def test_what_comes_while_the_model_works_is_computed_together():
 
 
 def _queue(client: httpx.AsyncClient) -> float:
-    """How many texts wait, as the metrics say."""
+    """Return the number of waiting texts in the metrics."""
     app = client._transport.app
     (guard,) = (one for one in app.user_middleware if "metrics" in one.kwargs)
     return guard.kwargs["metrics"].queue._value.get()
 
 
-def test_a_text_waits_for_others_but_not_for_long():
+def test_text_waits_shortly_for_others_but_a_full_batch_does_not():
     model = recogniser(Capitals())
 
     async def talk(client):
         both = [ask(client, "ROME"), ask(client, "OSLO")]
-        await asyncio.gather(*both)  # and nothing more comes
+        await asyncio.gather(*both)  # and no more requests arrive
 
     asking(talk, model, limits={"batch": 8, "wait": 1.0})
     assert [sorted(texts) for texts in model.batches] == [["OSLO", "ROME"]]
@@ -70,7 +70,7 @@ def test_a_text_waits_for_others_but_not_for_long():
 LONG = "a-" * 5000
 
 
-def test_ordinary_requests_are_answered_before_long_ones_are_finished():
+def test_short_requests_are_answered_before_long_ones():
     finds = Capitals()
     model = recogniser(finds)
 
@@ -93,7 +93,7 @@ def test_ordinary_requests_are_answered_before_long_ones_are_finished():
     assert len(model.batches) > 150
 
 
-def test_long_requests_take_turns():
+def test_long_requests_are_computed_in_turns():
     finds = Capitals()
     model = recogniser(finds)
 
@@ -112,7 +112,7 @@ def test_long_requests_take_turns():
     assert all(sum(len(part.split()) for part in parts) <= 128 for parts in model.batches)
 
 
-def test_when_no_client_waits_any_more_the_rest_of_a_long_request_is_not_computed():
+def test_abandoned_long_request_is_not_computed_further():
     finds = Capitals()
     model = recogniser(finds)
 
@@ -137,7 +137,7 @@ def test_when_no_client_waits_any_more_the_rest_of_a_long_request_is_not_compute
     asyncio.run(run())
 
 
-def test_a_request_that_turns_out_to_be_long_after_its_timeout_takes_no_room():
+def test_request_found_to_be_long_after_its_timeout_leaves_the_queue():
     finds = Capitals()
 
     async def talk(client):
@@ -150,7 +150,7 @@ def test_a_request_that_turns_out_to_be_long_after_its_timeout_takes_no_room():
     assert asking(talk, recogniser(finds), limits=limits) == ([503, 503, 200], 0)
 
 
-def test_the_result_of_slices_is_that_of_the_recogniser(tmp_path):
+def test_slices_give_the_result_of_the_recogniser(tmp_path):
     model = load(models.saved(models.trained(), tmp_path), engine="onnx", settings={"batch_size": 1})
     known = [sentence.text for sentence in models.NESTED]
     endless = " ".join(" ".join(known).replace(".", "").split() * 60)
@@ -179,7 +179,7 @@ def test_the_result_of_slices_is_that_of_the_recogniser(tmp_path):
         (["a. " * 6000], 413, "a text may have at most 10 words"),
     ],
 )
-def test_the_number_of_words_is_limited(texts, status, message):
+def test_number_of_words_is_limited(texts, status, message):
     model = recogniser(Capitals())
     answer = post({"texts": texts}, model, limits={"words": 10})
     assert answer.status_code == status
@@ -188,7 +188,7 @@ def test_the_number_of_words_is_limited(texts, status, message):
         assert not model.batches
 
 
-def test_a_text_of_very_many_words_is_not_split_further_than_the_limit(monkeypatch):
+def test_text_is_split_only_up_to_the_word_limit(monkeypatch):
     read = []
     original = RuleSplitter._iterate_tokens
 
@@ -203,8 +203,8 @@ def test_a_text_of_very_many_words_is_not_split_further_than_the_limit(monkeypat
     assert len(read) <= 1100
 
 
-def test_an_end_does_not_wait_for_a_computation():
-    """The client has given up; a thread cannot be stopped, but need not be waited for."""
+def test_shutdown_does_not_wait_for_a_timed_out_computation():
+    """A thread cannot be stopped, but the shutdown need not wait for it."""
     finds = Capitals()
     finds.open.clear()
 
@@ -220,7 +220,7 @@ def test_an_end_does_not_wait_for_a_computation():
     asyncio.run(run())
 
 
-def test_over_capacity_it_says_when_to_come_back():
+def test_full_queue_answers_429_with_retry_after():
     finds = Capitals()
 
     async def talk(client):
@@ -244,7 +244,7 @@ def test_over_capacity_it_says_when_to_come_back():
     assert later.status_code == 200
 
 
-def test_several_models_share_the_queue_and_the_workers():
+def test_models_share_queue_and_workers():
     finds = Capitals()
     second = recogniser(Capitals())
 
@@ -268,7 +268,7 @@ def test_several_models_share_the_queue_and_the_workers():
     assert second.batches == [["PARIS"]]
 
 
-def test_long_texts_fill_the_queue_too():
+def test_queue_is_limited_by_characters():
     finds = Capitals()
 
     async def talk(client):
@@ -288,7 +288,7 @@ def test_long_texts_fill_the_queue_too():
     assert all(answer.status_code == 200 for answer in answers)
 
 
-def test_a_text_that_the_model_fails_on_does_not_affect_others():
+def test_failed_text_does_not_affect_others():
     async def talk(client):
         answers = await asyncio.gather(*(ask(client, text) for text in ("ROME", "POISON", "OSLO")))
         many = await client.post("/v1/entities", json={"texts": ["ROME", "POISON"]})
@@ -298,12 +298,12 @@ def test_a_text_that_the_model_fails_on_does_not_affect_others():
     answers, metrics, ready = asking(talk, limits={"wait": 0.2})
     assert [answer.status_code for answer in answers] == [200, 500, 200, 500, 200]
     assert "RuntimeError" in answers[1].json()["detail"]
-    assert "weights" not in answers[1].text  # what the model said is for the log
+    assert "weights" not in answers[1].text  # the message of the model is only in the log
     assert "fencepost_model_errors_total 2.0" in metrics
     assert ready.status_code == 200
 
 
-def test_a_request_that_times_out_is_refused_and_not_computed():
+def test_timed_out_request_answers_503_and_is_not_computed():
     finds = Capitals()
     model = recogniser(finds)
 
@@ -320,7 +320,7 @@ def test_a_request_that_times_out_is_refused_and_not_computed():
     assert not any("PARIS" in texts for texts in model.batches)
 
 
-def test_who_hangs_up_is_not_computed():
+def test_disconnected_request_is_not_computed():
     finds = Capitals()
     model = recogniser(finds)
 
@@ -344,7 +344,7 @@ def test_who_hangs_up_is_not_computed():
     assert not any("OSLO" in texts for texts in model.batches)
 
 
-def test_a_client_that_disconnects_before_the_end_of_the_body_has_no_effect():
+def test_disconnect_during_the_body_is_handled():
     async def run():
         app = make_app(recogniser(Capitals()), name="double", method="none")
         async with app.router.lifespan_context(app):
@@ -355,7 +355,7 @@ def test_a_client_that_disconnects_before_the_end_of_the_body_has_no_effect():
     assert asyncio.run(run()) == 499
 
 
-def test_a_body_that_does_not_come_is_not_waited_for():
+def test_missing_body_times_out_with_408():
     async def run():
         app = make_app(recogniser(Capitals()), name="double", method="none", limits=Limits(timeout=0.1))
         async with app.router.lifespan_context(app):
@@ -364,7 +364,7 @@ def test_a_body_that_does_not_come_is_not_waited_for():
     assert asyncio.run(run()) == 408
 
 
-def test_when_one_text_fails_the_others_of_its_request_are_not_computed():
+def test_failed_text_cancels_the_rest_of_its_request():
     model = recogniser(Capitals())
 
     async def talk(client):
@@ -375,7 +375,7 @@ def test_when_one_text_fails_the_others_of_its_request_are_not_computed():
 
 
 async def _raw(app, body, gone, *, more=False):
-    """The status that a request gets, whose client leaves at this event, or before it has sent all."""
+    """Return the status of a request whose client disconnects at this event, or sends only a part."""
     messages = [{"type": "http.request", "body": body, "more_body": more}]
     statuses = []
 
@@ -400,7 +400,7 @@ async def _raw(app, body, gone, *, more=False):
     return statuses[0]
 
 
-def test_at_the_end_what_was_taken_is_finished():
+def test_shutdown_finishes_accepted_requests():
     model = recogniser(Capitals())
 
     async def run():
@@ -413,7 +413,7 @@ def test_at_the_end_what_was_taken_is_finished():
     assert [spans[0].text for (spans,) in asyncio.run(run())] == ["ROME"] * 20
 
 
-def test_idle_workers_share_what_has_come():
+def test_idle_workers_share_the_queue():
     finds = Capitals()
     model = recogniser(finds)
 
@@ -449,7 +449,7 @@ def test_workers_do_not_mix_up_texts(tmp_path, engine):
     assert sum(map(len, expected)) > 500
 
 
-def test_it_is_ready_from_its_beginning_to_its_end():
+def test_server_is_ready_from_start_to_shutdown():
     async def run():
         app = make_app(recogniser(Capitals()), name="double", method="none")
         transport = httpx.ASGITransport(app)
@@ -464,7 +464,7 @@ def test_it_is_ready_from_its_beginning_to_its_end():
 
 
 @pytest.mark.parametrize("wait", [0, 0.05])
-def test_two_servers_do_not_share_their_counts(wait):
+def test_two_servers_have_separate_metrics(wait):
     async def run():
         async with (
             served(recogniser(Capitals()), limits={"wait": wait}) as one,
@@ -478,8 +478,8 @@ def test_two_servers_do_not_share_their_counts(wait):
     assert "fencepost_texts_total 0.0" in other
 
 
-def test_a_text_gives_the_same_alone_together_and_in_a_file():
-    """With the int8 graphs of the model that ships."""
+def test_entities_are_the_same_alone_in_batches_and_in_files():
+    """The model has int8 graphs."""
     texts = [
         "The president of the university met Ada Lovelace in London.",
         "Rain.",
@@ -487,7 +487,7 @@ def test_a_text_gives_the_same_alone_together_and_in_a_file():
         "She bought 3 apples on Monday!",
         "$%& ((( 17.5 °C ???",
     ] * 3
-    model = load("mentions")  # marks something in almost every text
+    model = load("mentions")  # it predicts entities in almost every text
     assert model.engine == "int8"
     in_file = [[entity.to_dict() for entity in entities] for entities in model.pipe(texts)]
 

@@ -1,4 +1,4 @@
-"""`POST /v1/entities`: right answers, and refusals in words."""
+"""`POST /v1/entities`: correct answers, and clear refusals."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ def read_entities(answer):
     return [[entity["text"] for entity in result["entities"]] for result in answer.json()["results"]]
 
 
-def test_one_text_and_many_get_one_result_each_in_order():
+def test_each_text_gets_one_result_in_order():
     answer = post({"text": "go to ROME and OSLO"})
     assert answer.status_code == 200
     assert answer.json() == {
@@ -51,7 +51,7 @@ def test_offsets_are_in_the_requested_unit(unit, place):
     assert (other["start"], other["end"]) == (0, 4)
 
 
-def test_options_filter_each_request_on_its_own():
+def test_options_filter_only_their_request():
     assert read_entities(post({"text": "ADA in LONDON", "min_confidence": 0.5})) == [["LONDON"]]
     assert read_entities(post({"text": "ADA in LONDON", "min_confidence": 0.6})) == [["LONDON"]]
     assert read_entities(post({"text": "ADA in LONDON", "min_confidence": {"LOC": 1, "PER": 0.1}})) == [
@@ -62,7 +62,7 @@ def test_options_filter_each_request_on_its_own():
     assert read_entities(post({"text": "ADA in LONDON", "types": []})) == [[]]
 
 
-def test_a_request_chooses_one_of_several_models():
+def test_request_chooses_one_of_several_models():
     others = [(recogniser(lambda sentence: [Entity(0, 2, "ORG", 0.5)]), "second", "none")]
     question = {"text": "ADA in LONDON"}
     assert read_entities(post(question, others=others)) == [["ADA", "LONDON"]]
@@ -76,13 +76,13 @@ def test_a_request_chooses_one_of_several_models():
     assert problem["msg"] == "the server has no such model; it has double, second"
 
 
-def test_an_entity_is_kept_by_the_score_that_is_shown():
+def test_min_confidence_applies_to_the_rounded_score():
     model = recogniser(lambda sentence: [Entity(0, 1, "PER", 0.49996)])
     answer = post({"text": "Ada", "min_confidence": 0.5}, model)
     assert [entity["score"] for entity in answer.json()["results"][0]["entities"]] == [0.5]
 
 
-def test_the_answers_are_those_of_the_recogniser():
+def test_answers_equal_those_of_the_recogniser():
     ner = fencepost.load().with_options(batch_size=1)
     texts = ["The University of Toronto's president met Ada Lovelace.", "Nothing.", "He was born in London."]
 
@@ -124,7 +124,7 @@ def test_the_answers_are_those_of_the_recogniser():
         (json.dumps({"text": "a", "types": ["PER"] * 1001}), ["types"], "at most 1000 items"),
     ],
 )
-def test_an_error_names_the_wrong_field(body, place, message):
+def test_error_names_the_wrong_field(body, place, message):
     headers = {"content-type": "application/json"}
     answer = asking(
         lambda client: client.post("/v1/entities", content=body, headers=headers),
@@ -154,14 +154,14 @@ def test_only_some_of_many_problems_are_described(body):
     assert len(answer.content) < 10_000
 
 
-def test_bytes_that_are_not_text_are_refused():
+def test_refuses_bytes_that_are_not_utf8():
     headers = {"content-type": "application/json; charset=utf-8"}
     body = b'{"text": "\xff\xfe"}'
     answer = asking(lambda client: client.post("/v1/entities", content=body, headers=headers))
     assert answer.status_code == 422
 
 
-def test_only_json_is_read_so_that_forms_of_other_sites_are_refused():
+def test_refuses_other_content_types_than_json():
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         answer = asking(
             lambda client, kind=kind: client.post(
@@ -174,7 +174,7 @@ def test_only_json_is_read_so_that_forms_of_other_sites_are_refused():
 
 @settings(max_examples=60)
 @given(st.binary(max_size=40) | st.text(max_size=40).map(str.encode))
-def test_no_body_whatever_is_an_error_of_ours(body):
+def test_any_body_gives_200_or_422(body):
     async def talk(client):
         headers = {"content-type": "application/json"}
         return await client.post("/v1/entities", content=body, headers=headers)
@@ -193,7 +193,7 @@ def test_no_body_whatever_is_an_error_of_ours(body):
     ),
     st.integers(1, 5),
 )
-def test_everybody_gets_their_own_answer(requests, batch):
+def test_concurrent_requests_get_their_own_answers(requests, batch):
     async def talk(client):
         return await asyncio.gather(
             *(client.post("/v1/entities", json={"texts": texts, "flat": flat}) for texts, flat in requests)

@@ -1,4 +1,4 @@
-"""Who may ask, how much, and what the answers and the log say about it."""
+"""Access and limits of requests, headers of answers, metrics, and the description of the API."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ TOKEN = "let-me-in-please"
 EVERYTHING = ("/v1/model", "/metrics", "/openapi.json", "/docs", "/", "/page/app.js", "/healthz", "/readyz")
 
 
-def test_a_body_over_the_limit_is_refused_and_one_at_the_limit_not():
+def test_body_above_the_limit_is_refused():
     body = json.dumps({"text": "x" * 100})
     size = len(body)
 
@@ -22,7 +22,7 @@ def test_a_body_over_the_limit_is_refused_and_one_at_the_limit_not():
         for at in range(0, len(body), count):
             yield body[at : at + count].encode()
 
-    for content in (lambda: body, lambda: chunks(30)):  # with and without a length that is said before
+    for content in (lambda: body, lambda: chunks(30)):  # with and without a Content-Length
         for limit, status in ((size, 200), (size - 1, 413)):
             answer = asking(
                 lambda client, content=content: client.post(
@@ -34,7 +34,7 @@ def test_a_body_over_the_limit_is_refused_and_one_at_the_limit_not():
     assert answer.json()["detail"] == f"the body is too large: at most {size - 1:,} bytes are accepted"
 
 
-def test_with_a_token_only_requests_that_have_it_are_answered():
+def test_refuses_requests_without_the_token():
     async def talk(client):
         answers = {}
         for name, header in {
@@ -57,7 +57,7 @@ def test_with_a_token_only_requests_that_have_it_are_answered():
     assert answers["none"].headers["www-authenticate"] == "Bearer"
 
 
-def test_with_a_token_the_page_and_the_health_checks_stay_open():
+def test_page_and_health_checks_need_no_token():
     async def talk(client):
         return {path: (await client.get(path)).status_code for path in EVERYTHING}
 
@@ -66,7 +66,7 @@ def test_with_a_token_the_page_and_the_health_checks_stay_open():
     assert asking(talk) == dict.fromkeys(EVERYTHING, 200)
 
 
-def test_a_client_without_the_token_is_refused_before_it_sends_the_body():
+def test_refuses_a_missing_token_before_reading_the_body():
     read = []
 
     async def talk(client):
@@ -106,20 +106,20 @@ def test_a_client_without_the_token_is_refused_before_it_sends_the_body():
         ("localhost..", 421),
     ],
 )
-def test_names_of_other_machines_are_not_answered_to(host, status):
+def test_refuses_other_host_names(host, status):
     hosts = {"localhost", "127.0.0.1", "::1"}
     assert get("/v1/model", {"host": host}, hosts=hosts).status_code == status
     assert get("/v1/model", {"host": host}).status_code == 200
 
 
-def test_a_request_with_two_names_is_refused():
+def test_refuses_two_host_headers():
     headers = [("host", "localhost"), ("host", "evil.com")]
     hosts = {"localhost"}
     for pair in (headers, headers[::-1], headers[:1] * 2):
         assert get("/v1/model", pair, hosts=hosts).status_code == 421
 
 
-def test_the_schema_takes_what_the_server_takes():
+def test_schema_accepts_what_the_server_accepts():
     schema = get("/openapi.json").json()["paths"]["/v1/entities"]["post"]["requestBody"]
     schema = schema["content"]["application/json"]["schema"]
     assert [one["required"] for one in schema["oneOf"]] == [["text"], ["texts"]]
@@ -132,7 +132,7 @@ def test_the_schema_takes_what_the_server_takes():
             assert validator.is_valid(body) == (post(body).status_code == 200), body
 
 
-def test_requests_from_other_sites_are_refused_unless_allowed():
+def test_other_origins_are_refused_unless_allowed():
     headers = {"origin": "https://example.org", "access-control-request-method": "POST"}
 
     async def talk(client):
@@ -144,18 +144,18 @@ def test_requests_from_other_sites_are_refused_unless_allowed():
     assert asking(talk) == [None, None, None]
     let = ["https://example.org"]
     assert asking(talk, origins=let) == ["https://example.org", "https://example.org", None]
-    # a browser asks first, without the token
+    # a browser first sends a preflight request without the token
     assert asking(talk, origins=let, token=TOKEN)[0] == "https://example.org"
 
 
-def test_every_answer_forbids_what_the_page_does_not_need():
+def test_every_answer_has_security_headers():
     for path in ("/", "/v1/model", "/nowhere"):
         headers = get(path).headers
         assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
         assert headers["x-content-type-options"] == "nosniff"
 
 
-def test_nothing_outside_of_the_page_is_served():
+def test_files_outside_the_page_are_not_served():
     async def talk(client):
         paths = ("/page/../app.py", "/page/%2e%2e/app.py", "/page/..%2fapp.py", "/page//etc/passwd", "/page/")
         return [(await client.get(path)).status_code for path in paths]
@@ -180,7 +180,7 @@ def test_prometheus_can_read_the_metrics():
     }
     assert values["fencepost_requests_total", "/v1/entities", "200"] == 1
     assert values["fencepost_requests_total", "/v1/entities", "422"] == 1
-    assert values["fencepost_requests_total", "other", "404"] == 2  # names from outside are no labels
+    assert values["fencepost_requests_total", "other", "404"] == 2  # paths from outside are not labels
     assert values["fencepost_texts_total",] == 2
     assert values["fencepost_characters_total",] == 15
     assert values["fencepost_entities_total", "LOC"] == 2
@@ -191,7 +191,7 @@ def test_prometheus_can_read_the_metrics():
     assert values["process_resident_memory_bytes",] > 1e6
 
 
-def test_the_models_are_described():
+def test_models_are_described():
     double = {
         "name": "double",
         "method": "none",
@@ -216,7 +216,7 @@ def test_the_models_are_described():
     }
 
 
-def test_the_api_describes_itself_and_its_page_loads_nothing_from_elsewhere():
+def test_api_is_documented_without_external_resources():
     schema = get("/openapi.json").json()
     assert set(schema["paths"]) == {"/v1/entities", "/v1/model", "/healthz", "/readyz", "/metrics"}
     operation = schema["paths"]["/v1/entities"]["post"]
@@ -235,14 +235,14 @@ def test_the_api_describes_itself_and_its_page_loads_nothing_from_elsewhere():
     assert "<script" not in page
 
 
-def test_load_balancers_may_send_head_requests():
+def test_head_requests_are_answered():
     async def talk(client):
         return [(await client.head(path)).status_code for path in ("/", "/healthz", "/readyz")]
 
     assert asking(talk) == [200, 200, 200]
 
 
-def test_many_sizes_of_chunks_make_no_difference():
+def test_chunk_size_of_a_body_has_no_effect():
     body = json.dumps({"text": "ROME " * 30}).encode()
 
     async def talk(client):

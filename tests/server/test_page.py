@@ -1,4 +1,4 @@
-"""The page of the server, in a real browser: what a user sees, does, and cannot be made to do."""
+"""The page of the server in a real browser: display, use, and security."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LISBON = entity(TEXT, "Lisbon", "place", 0.91)
 ADA = entity(TEXT, "Ada Lovelace", "person", 0.9749)
 ORGANIZATION, PERSON, PLACE = "c0", "c1", "c2"  # colours, by the order of the model's types
 
-EXAMPLE = "The mayor of Lisbon met Maria Teixeira"  # the beginning of the text that the page has at first
+EXAMPLE = "The mayor of Lisbon met Maria Teixeira"  # the start of the initial text of the page
 
 Open = Callable[..., Page]
 
@@ -52,12 +52,12 @@ def server(one_server: StandIn) -> StandIn:
 
 @pytest.fixture
 def open_page(browser: webdriver.Chrome, server: StandIn) -> Iterator[Open]:
-    """Opens the page once the server is as the test wants it. No test may make the console complain."""
+    """Return a function that opens the page; messages in the console fail the test."""
     browser.get_log("browser")
     opened: list[Page] = []
 
     def open_(fragment: str = "") -> Page:
-        browser.get("about:blank")  # or a new fragment alone would not load the page again
+        browser.get("about:blank")  # otherwise a new fragment would not reload the page
         opened.append(Page(browser, server.url + fragment))
         return opened[-1]
 
@@ -79,7 +79,7 @@ def page(open_page: Open, server: StandIn) -> Page:
 
 @pytest.fixture
 def real_server() -> Iterator[str]:
-    """The address of the server itself, with a model that finds words in capitals."""
+    """Address of a real server with a model that predicts words in capitals."""
     app = make_app(recogniser(Capitals()), name="capitals", method="none")
     http = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     thread = threading.Thread(target=http.run, daemon=True)
@@ -97,7 +97,7 @@ def nodes(page: Page) -> int:
 
 
 def overflow(page: Page) -> int:
-    """By how many pixels the page is wider than the screen."""
+    """Return by how many pixels the page is wider than the screen."""
     return page.script("return document.scrollingElement.scrollWidth - document.documentElement.clientWidth")
 
 
@@ -135,12 +135,12 @@ def test_entities_of_a_text_are_requested_and_drawn(page: Page, server: StandIn)
     assert page.one("#count").text == "3 shown"
 
 
-def test_the_model_is_named(page: Page) -> None:
+def test_model_is_described(page: Page) -> None:
     assert page.one("#model").text.split("\n")[1::2] == ["stand-in", "boundary-smoothing", "int8", "en"]
     assert page.one("#version").text == "Fencepost 0.1.0"
 
 
-def test_inner_entities_have_their_bar_nearer_to_the_text(page: Page) -> None:
+def test_bars_of_inner_entities_are_nearer_to_the_text(page: Page) -> None:
     page.find(TEXT)
     assert page.bars("The mayor of ") == [PERSON]
     assert page.bars("Lisbon") == [PLACE, PERSON]
@@ -148,7 +148,7 @@ def test_inner_entities_have_their_bar_nearer_to_the_text(page: Page) -> None:
     assert page.bars("Ada Lovelace") == [PERSON]
 
 
-def test_the_sentence_stays_in_one_piece_with_the_labels_below_it(page: Page) -> None:
+def test_labels_are_below_the_unbroken_sentence(page: Page) -> None:
     page.find(TEXT)
     assert page.script("return document.querySelector('.words').getClientRects()[0].height") < 30
     assert page.script(
@@ -160,7 +160,7 @@ def test_the_sentence_stays_in_one_piece_with_the_labels_below_it(page: Page) ->
     assert page.script("return String(document.getSelection())") == TEXT
 
 
-def test_crossing_bars_are_below_each_other(page: Page, server: StandIn) -> None:
+def test_crossing_bars_are_stacked(page: Page, server: StandIn) -> None:
     text = "one two three four"
     server.answer = lambda _: make_answer(
         entity(text, "one two", "person", 0.5),
@@ -186,7 +186,7 @@ def test_ten_nested_entities_have_a_bar_and_a_label_each(page: Page, server: Sta
 
 
 def overlaps(page: Page) -> list[str]:
-    """Pairs of labels, bars and lines of text that are drawn over each other."""
+    """Return pairs of labels, bars and lines of text that overlap."""
     return page.script(
         "const boxes = [...document.querySelectorAll('.chip:not(.off)')].map((e) =>"
         "  [e.textContent, e.getBoundingClientRect(), e]);"
@@ -202,7 +202,7 @@ def overlaps(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [360, 700, 1280])
-def test_nothing_is_drawn_over_anything_else(page: Page, server: StandIn, width: int) -> None:
+def test_labels_bars_and_text_never_overlap(page: Page, server: StandIn, width: int) -> None:
     words = [f"Name{n}" if n % 3 else "of" for n in range(120)]
     text = " ".join(words)
     starts = [sum(len(word) + 1 for word in words[:n]) for n in range(len(words))]
@@ -225,14 +225,14 @@ def test_nothing_is_drawn_over_anything_else(page: Page, server: StandIn, width:
     assert min(box["x"] for box in boxes) > edge["x"] - 1
 
 
-def test_one_span_may_have_two_types(page: Page, server: StandIn) -> None:
+def test_span_may_have_two_types(page: Page, server: StandIn) -> None:
     server.answer = lambda _: make_answer(LISBON, {**LISBON, "type": "organization", "score": 0.3})
     page.find(TEXT)
     assert page.chips() == ["place 0.91", "organization 0.30"]
     assert page.bars("Lisbon") == [ORGANIZATION, PLACE]
 
 
-def test_line_breaks_stay_and_entities_may_go_across_them(page: Page, server: StandIn) -> None:
+def test_entities_may_cross_line_breaks(page: Page, server: StandIn) -> None:
     text = "\n  The mayor\nof Lisbon\n\n" + "word after word. " * 400 + "The end\n"
     server.answer = lambda _: make_answer(
         entity(text, "The mayor\nof Lisbon", "person", 0.5), entity(text, "The end", "place", 0.6)
@@ -244,7 +244,7 @@ def test_line_breaks_stay_and_entities_may_go_across_them(page: Page, server: St
     assert rows(page)[0][0] == "The mayor of Lisbon"
 
 
-def test_a_text_without_entities_says_so(page: Page, server: StandIn) -> None:
+def test_page_says_that_there_are_no_entities(page: Page, server: StandIn) -> None:
     server.answer = lambda _: make_answer()
     page.find(TEXT)
     assert page.one("#status").text.startswith("No entities found")
@@ -252,7 +252,7 @@ def test_a_text_without_entities_says_so(page: Page, server: StandIn) -> None:
     assert not page.every("#list")
 
 
-def test_without_a_text_no_request_is_sent(page: Page, server: StandIn) -> None:
+def test_empty_text_sends_no_request(page: Page, server: StandIn) -> None:
     page.find("  \n ")
     assert page.one("#error").text.startswith("There is no text yet.")
     assert server.questions == []
@@ -274,7 +274,7 @@ def test_examples_send_requests_and_restore_the_users_text(page: Page, server: S
     assert page.texts("#examples button") == ["News", "Biomedical", "Sport"]
 
 
-def test_the_page_starts_with_an_example(open_page: Open, server: StandIn) -> None:
+def test_page_starts_with_an_example(open_page: Open, server: StandIn) -> None:
     page = open_page()
     page.until(page.chips)
     assert len(server.questions) == 1
@@ -287,7 +287,7 @@ def test_the_page_starts_with_an_example(open_page: Open, server: StandIn) -> No
     "answer",
     [Answer({"detail": "no"}, 500), Answer({"detail": "slow"}, 429), make_answer({**ADA, "end": 9999})],
 )
-def test_an_example_that_fails_is_not_an_error(open_page: Open, server: StandIn, answer: Answer) -> None:
+def test_failed_example_shows_no_error(open_page: Open, server: StandIn, answer: Answer) -> None:
     server.answer = lambda _: answer
     page = open_page()
     page.until(lambda: server.questions)
@@ -297,7 +297,7 @@ def test_an_example_that_fails_is_not_an_error(open_page: Open, server: StandIn,
     assert page.one("#status").text == ""
 
 
-def test_the_example_waits_for_the_token(open_page: Open, server: StandIn) -> None:
+def test_example_waits_for_the_token(open_page: Open, server: StandIn) -> None:
     server.token = "s3cret"
     page = open_page()
     page.until(lambda: page.every("#access"))
@@ -311,7 +311,7 @@ def test_the_example_waits_for_the_token(open_page: Open, server: StandIn) -> No
     assert page.read_text().startswith(EXAMPLE)
 
 
-def test_the_text_can_be_cleared(page: Page) -> None:
+def test_text_can_be_cleared(page: Page) -> None:
     page.one("#clear").click()
     assert page.one("#text").get_property("value") == ""
     assert focused(page) == "text"
@@ -320,7 +320,7 @@ def test_the_text_can_be_cleared(page: Page) -> None:
 # -------------------------------------------------------------------------------------------------- filtering
 
 
-def test_the_slider_filters_without_a_request(page: Page, server: StandIn) -> None:
+def test_slider_filters_without_a_request(page: Page, server: StandIn) -> None:
     page.find(TEXT)
     before = nodes(page)
     page.slide(0.91)
@@ -341,7 +341,7 @@ def test_the_slider_filters_without_a_request(page: Page, server: StandIn) -> No
     assert len(server.questions) == 1
 
 
-def test_types_are_switched_off_and_on(page: Page, server: StandIn) -> None:
+def test_types_can_be_hidden_and_shown(page: Page, server: StandIn) -> None:
     page.find(TEXT)
     assert page.texts("#types label") == ["person\n2", "place\n1"]
     page.one("#types [value=person]").click()
@@ -383,7 +383,7 @@ def test_flat_and_nested_send_a_new_request(page: Page, server: StandIn) -> None
     assert len(page.chips()) == 3
 
 
-def test_when_a_new_request_fails_the_switch_shows_what_is_drawn(page: Page, server: StandIn) -> None:
+def test_switch_is_reset_if_its_request_fails(page: Page, server: StandIn) -> None:
     page.find(TEXT)
     server.answer = lambda _: Answer({"detail": "no"}, 500)
     page.one("#shapes [value=flat]").click()
@@ -421,7 +421,7 @@ def two(server: StandIn) -> StandIn:
     return server
 
 
-def test_two_models_are_compared(open_page: Open, two: StandIn) -> None:
+def test_page_compares_two_models(open_page: Open, two: StandIn) -> None:
     page = open_page()
     page.until(page.chips)
     assert two.questions[0]["model"] == "stand-in"
@@ -445,13 +445,13 @@ def test_two_models_are_compared(open_page: Open, two: StandIn) -> None:
     page = open_page(f"#{link.partition('#')[2]}")
     page.until(page.chips)
     assert page.texts("h3") == ["stand-in: 3 entities", "second: 1 entity"]
-    Select(page.one("#first")).select_by_visible_text("second")  # then there is nothing to compare
+    Select(page.one("#first")).select_by_visible_text("second")  # then there is only one model
     page.until(lambda: page.texts("h3") == ["second: 1 entity"])
     assert page.one("#model").text.split("\n")[1::2][:3] == ["second", "boundary-smoothing", "onnx"]
     assert page.one("#shapes input:checked").get_property("value") == "flat"
 
 
-def test_when_one_of_two_models_fails_neither_is_drawn(open_page: Open, two: StandIn) -> None:
+def test_failed_comparison_draws_neither_model(open_page: Open, two: StandIn) -> None:
     page = open_page()
     page.until(page.chips)
     Select(page.one("#second")).select_by_visible_text("second")
@@ -466,7 +466,7 @@ def test_one_model_offers_no_comparison(page: Page) -> None:
     assert not page.every("#models, h3, .heading-row")
 
 
-# ---------------------------------------------------------------------------------------------------- the tip
+# ------------------------------------------------------------------------------------------------ the tooltip
 
 
 def point(page: Page, covered: str, *, name: str = "pointermove", device: str = "mouse") -> None:
@@ -497,7 +497,7 @@ def test_pointing_at_an_entity_shows_its_details(page: Page, browser: webdriver.
     assert not page.every(".lit")
 
 
-def test_the_tooltip_has_only_visible_entities_and_escape_closes_it(
+def test_tooltip_has_only_visible_entities_and_closes_with_escape(
     page: Page, browser: webdriver.Chrome
 ) -> None:
     page.find(TEXT)
@@ -508,7 +508,7 @@ def test_the_tooltip_has_only_visible_entities_and_escape_closes_it(
     assert not tip(page)
 
 
-def test_a_tooltip_opened_by_touch_stays_until_the_next_touch(page: Page) -> None:
+def test_tooltip_opened_by_touch_stays_until_the_next_touch(page: Page) -> None:
     page.find(TEXT)
     point(page, "The mayor", name="pointerdown", device="touch")
     page.script(
@@ -523,16 +523,14 @@ def test_a_tooltip_opened_by_touch_stays_until_the_next_touch(page: Page) -> Non
     assert not tip(page)
     point(page, "The mayor", name="pointerdown", device="touch")
     assert tip(page)
-    page.width(500)  # as when a phone is turned: the tip would be out of place
+    page.width(500)  # like a rotated phone, where the tooltip would be misplaced
     page.until(lambda: not tip(page))
 
 
 # ---------------------------------------------------------------------------------------------------- copying
 
 
-def test_what_is_visible_is_copied_with_the_options(
-    page: Page, browser: webdriver.Chrome, server: StandIn
-) -> None:
+def test_copies_visible_entities_and_options(page: Page, browser: webdriver.Chrome, server: StandIn) -> None:
     browser.execute_cdp_cmd(
         "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     )
@@ -544,7 +542,7 @@ def test_what_is_visible_is_copied_with_the_options(
     assert copied == {"text": TEXT, "options": {"min_confidence": 0.85}, "entities": [LISBON, ADA]}
 
 
-def test_without_a_clipboard_the_selection_is_copied(page: Page) -> None:
+def test_copies_without_a_clipboard_api(page: Page) -> None:
     page.find(TEXT)
     page.one("#types [value=person]").click()
     page.one("#shapes [value=flat]").click()
@@ -573,7 +571,7 @@ def copy_link(page: Page) -> str:
     return page.script("return window.copied")
 
 
-def test_a_link_restores_the_text_and_the_filters(open_page: Open, server: StandIn) -> None:
+def test_link_restores_text_and_filters(open_page: Open, server: StandIn) -> None:
     text = f"{TEXT}\n<b>100 %</b> & #1 + 😀 = 'ü'"
     page = open_page()
     page.until(page.chips)
@@ -608,30 +606,30 @@ def test_another_link_can_be_opened_in_the_same_page(page: Page, server: StandIn
     page.settle()
     assert server.questions == [{"text": "Ada was here"}]
     assert page.one("#least-value").text == "0.00"
-    page.script("location.hash = '#text'")  # as the link that skips to the text
+    page.script("location.hash = '#text'")  # like the link that skips to the text
     page.frames(3)
     assert len(server.questions) == 1
 
 
-def test_the_failure_of_a_link_is_shown(open_page: Open, server: StandIn) -> None:
+def test_failed_link_shows_an_error(open_page: Open, server: StandIn) -> None:
     server.answer = lambda _: Answer({"detail": "no"}, 500)
     page = open_page("#text=Ada")
     page.until(lambda: page.every("#error"))
     assert page.one("#text").get_property("value") == "Ada"
 
 
-def test_a_long_text_has_no_link(page: Page) -> None:
+def test_long_text_has_no_link(page: Page) -> None:
     page.find("Ada Lovelace " * 400)
     assert copy_link(page) is None
     assert page.one("#copied").text == "This text is too long for a link: at most 4,000 characters."
 
 
-# ----------------------------------------------------------------------------------- waiting, and its mishaps
+# ----------------------------------------------------------------------------------------- waiting and errors
 
 
-def test_a_second_request_cancels_the_first_whose_response_is_not_shown(page: Page, server: StandIn) -> None:
+def test_second_request_cancels_the_first(page: Page, server: StandIn) -> None:
     release = threading.Event()
-    page.script(  # answers arrive even where cancelling came too late
+    page.script(  # answers arrive even if cancelling is too late
         "const real = window.fetch; window.signals = []; window.answered = 0;"
         "window.fetch = async (path, {signal, ...others}) => {"
         "  signals.push(signal); const answer = await real(path, others); answered++; return answer }"
@@ -661,7 +659,7 @@ def test_a_second_request_cancels_the_first_whose_response_is_not_shown(page: Pa
     assert not page.every("#error")
 
 
-def test_a_request_can_be_stopped(page: Page, server: StandIn) -> None:
+def test_request_can_be_stopped(page: Page, server: StandIn) -> None:
     release = threading.Event()
     server.answer = lambda _: make_answer(MAYOR) if release.wait(20) else make_answer()
     page.write(TEXT)
@@ -675,7 +673,7 @@ def test_a_request_can_be_stopped(page: Page, server: StandIn) -> None:
     assert not page.every("#stop")
 
 
-def test_without_a_text_the_switch_shows_what_is_drawn(page: Page, server: StandIn) -> None:
+def test_empty_text_resets_the_switch(page: Page, server: StandIn) -> None:
     page.find(TEXT)
     release = threading.Event()
     server.answer = lambda _: make_answer(MAYOR) if release.wait(20) else make_answer()
@@ -693,14 +691,14 @@ def test_without_a_text_the_switch_shows_what_is_drawn(page: Page, server: Stand
     assert server.questions[-1]["text"] == TEXT
 
 
-def test_a_stopped_server_is_an_error_on_the_page(browser: webdriver.Chrome) -> None:
+def test_stopped_server_shows_an_error(browser: webdriver.Chrome) -> None:
     with stand_in_server() as server:
         page = Page(browser, server.url)
         page.until(lambda: page.every("#model"))
         page.find(TEXT)
     page.find("another text")
     assert page.one("#error").text.startswith("The server cannot be reached.")
-    assert not page.every("#result")  # nothing of another text stays beside the error
+    assert not page.every("#result")  # the result of another text is removed
 
 
 REFUSALS = {
@@ -740,7 +738,7 @@ def test_refusals_are_explained(page: Page, server: StandIn) -> None:
     assert page.chips() == ["person 0.97"]
 
 
-def test_what_is_larger_than_the_limit_is_not_sent(open_page: Open, server: StandIn) -> None:
+def test_text_above_the_limit_is_not_sent(open_page: Open, server: StandIn) -> None:
     server.model["limits"] = {"texts": 1, "body": 100}
     page = open_page()
     page.until(lambda: page.every("#model"))
@@ -750,7 +748,7 @@ def test_what_is_larger_than_the_limit_is_not_sent(open_page: Open, server: Stan
     assert server.questions == []
 
 
-def test_the_page_asks_for_a_token_and_keeps_it_in_memory_only(open_page: Open, server: StandIn) -> None:
+def test_token_is_requested_and_kept_only_in_memory(open_page: Open, server: StandIn) -> None:
     server.token = "s3cret"
     page = open_page()
     page.until(lambda: page.every("#access"))
@@ -773,7 +771,7 @@ def test_the_page_asks_for_a_token_and_keeps_it_in_memory_only(open_page: Open, 
     assert page.browser.current_url == server.url
 
 
-def test_with_the_token_the_text_in_the_field_is_sent(open_page: Open, server: StandIn) -> None:
+def test_entering_the_token_sends_the_current_text(open_page: Open, server: StandIn) -> None:
     server.token = "s3cret"
     page = open_page()
     page.until(lambda: page.every("#access"))
@@ -790,7 +788,7 @@ def test_with_the_token_the_text_in_the_field_is_sent(open_page: Open, server: S
 # ----------------------------------------------------------------------------------------------- hostile text
 
 
-def test_markup_in_text_types_and_messages_stays_text(open_page: Open, server: StandIn) -> None:
+def test_markup_in_text_types_and_messages_is_escaped(open_page: Open, server: StandIn) -> None:
     bad = "<img src=x onerror='window.harmed=1'></script><script>window.harmed=1</script>"
     text = f"{bad} & {bad}"
     server.model |= {"name": bad, "method": bad, "select": bad, "version": bad, "types": [bad]}
@@ -821,7 +819,7 @@ def test_offsets_count_code_points(page: Page, server: StandIn) -> None:
     ]
 
 
-def test_text_from_right_to_left_starts_on_the_right(page: Page, server: StandIn) -> None:
+def test_right_to_left_text_starts_on_the_right(page: Page, server: StandIn) -> None:
     text = "ירושלים היא עיר\nLisbon is a city"
     server.answer = lambda _: make_answer(
         entity(text, "ירושלים", "place", 0.5), entity(text, "Lisbon", "place", 0.6)
@@ -838,7 +836,7 @@ def test_text_from_right_to_left_starts_on_the_right(page: Page, server: StandIn
     assert page.chips() == ["place 0.50", "place 0.60"]
 
 
-def test_a_lone_half_of_a_character_is_replaced(page: Page, server: StandIn) -> None:
+def test_lone_surrogate_is_replaced(page: Page, server: StandIn) -> None:
     server.answer = lambda body: make_answer(entity(body["text"], "Ada", "person", 0.5))
     page.script("document.getElementById('text').value = '\\ud83d Ada'")
     page.one("#find").click()
@@ -847,10 +845,10 @@ def test_a_lone_half_of_a_character_is_replaced(page: Page, server: StandIn) -> 
     assert page.bars("Ada") == [PERSON]
 
 
-# ----------------------------------------------------------------------------------- screens, and their users
+# ---------------------------------------------------------------------------------- screens and accessibility
 
 
-def test_a_narrow_screen_has_no_overflow(open_page: Open, server: StandIn) -> None:
+def test_narrow_screen_has_no_overflow(open_page: Open, server: StandIn) -> None:
     text = f"{TEXT} {'Donaudampfschiff' * 40} {TEXT}"
     whole = entity(text, text, "a-type-with-a-very-long-name-of-its-own", 0.5)
     server.answer = lambda _: make_answer(MAYOR, LISBON, ADA, whole)
@@ -870,13 +868,13 @@ def test_a_narrow_screen_has_no_overflow(open_page: Open, server: StandIn) -> No
         "return [...document.querySelectorAll('.piece, .chip, tr')].flatMap((e) => [...e.getClientRects()])"
         ".map((edge) => edge.right)"
     )
-    assert max(edges) <= 360  # nothing is cut off either
+    assert max(edges) <= 360  # nothing is clipped either
     page.script("document.querySelector('.chip').focus()")
     assert tip(page)
     assert overflow(page) == 0
 
 
-def test_on_a_narrow_screen_the_result_is_above_the_filters(page: Page) -> None:
+def test_result_is_above_the_filters_on_a_narrow_screen(page: Page) -> None:
     page.find(TEXT)
     tops = {name: page.one(name).rect["y"] for name in ("#drawn", "#list", ".filters")}
     assert tops[".filters"] <= tops["#drawn"]
@@ -885,7 +883,7 @@ def test_on_a_narrow_screen_the_result_is_above_the_filters(page: Page) -> None:
     assert tops["#drawn"] < tops["#list"] < tops[".filters"]
 
 
-def test_a_label_is_below_the_start_of_its_entity(page: Page, server: StandIn) -> None:
+def test_label_is_below_the_start_of_its_entity(page: Page, server: StandIn) -> None:
     text = "some words and Ada, " * 30
     ends = (entity(text, "Ada", "organization", 0.5, occurrence=n) for n in range(30))
     server.answer = lambda _: make_answer(*ends)
@@ -903,7 +901,7 @@ def test_a_label_is_below_the_start_of_its_entity(page: Page, server: StandIn) -
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_labels_can_be_read(page: Page, server: StandIn, scheme: str) -> None:
+def test_labels_have_enough_contrast(page: Page, server: StandIn, scheme: str) -> None:
     words = "zero one two three four five six seven eight nine"
     server.answer = lambda _: make_answer(
         *(entity(words, word, f"type {word}", 0.5) for word in words.split())
@@ -921,7 +919,7 @@ def test_labels_can_be_read(page: Page, server: StandIn, scheme: str) -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """Of two colours as a browser writes them, by the formula of WCAG 2."""
+    """Return the contrast of two colours, as a browser writes them, by the formula of WCAG 2."""
 
     def luminance(colour: str) -> float:
         channels = [float(number) for number in re.findall(r"[\d.]+", colour)[:3]]
@@ -933,7 +931,9 @@ def contrast(one: str, other: str) -> float:
     return (bright + 0.05) / (dark + 0.05)
 
 
-def test_it_can_be_used_by_keyboard_alone(page: Page, browser: webdriver.Chrome, server: StandIn) -> None:
+def test_page_can_be_used_with_the_keyboard_only(
+    page: Page, browser: webdriver.Chrome, server: StandIn
+) -> None:
     def press(*keys: str) -> str:
         ActionChains(browser).send_keys(*keys).perform()
         return focused(page)
@@ -982,7 +982,7 @@ def test_tab_still_reaches_the_entities_after_filtering(page: Page, browser: web
     assert focused(page) == "Ada Lovelace"
 
 
-def test_changes_are_announced_when_they_stop(page: Page) -> None:
+def test_changes_are_announced_once_after_they_stop(page: Page) -> None:
     page.find(TEXT)
     status = page.one("#status")
     assert status.get_attribute("aria-live") == "polite"
@@ -996,7 +996,7 @@ def test_changes_are_announced_when_they_stop(page: Page) -> None:
     assert page.script("return window.said") == ["1 of 3 shown."]
 
 
-def test_everything_has_a_name(page: Page) -> None:
+def test_controls_and_sections_have_accessible_names(page: Page) -> None:
     page.find(TEXT)
     nameless = page.script(
         "return [...document.querySelectorAll('input, textarea, button, select')]"
@@ -1015,10 +1015,10 @@ def test_everything_has_a_name(page: Page) -> None:
     assert named
 
 
-# ------------------------------------------------------------------------------------------- large, and alone
+# ------------------------------------------------------------------------------------ large texts and network
 
 
-def test_a_step_of_the_slider_touches_little_of_a_large_text(page: Page, server: StandIn) -> None:
+def test_slider_step_changes_only_a_few_elements_of_a_large_text(page: Page, server: StandIn) -> None:
     words = [f"word{number}" for number in range(10_000)]
     text = " ".join(words)
     starts, at = [], 0
@@ -1046,7 +1046,7 @@ def test_a_step_of_the_slider_touches_little_of_a_large_text(page: Page, server:
     assert page.one("#count").text == "1470 of 3000 shown"
 
 
-def test_the_page_connects_to_its_own_server_only(page: Page, server: StandIn) -> None:
+def test_page_connects_only_to_its_own_server(page: Page, server: StandIn) -> None:
     page.find(TEXT)
     page.slide(0.5)
     page.one("#shapes [value=flat]").click()
@@ -1061,7 +1061,7 @@ def test_the_page_connects_to_its_own_server_only(page: Page, server: StandIn) -
     assert page.complaints() == []
 
 
-def test_with_the_server_itself(browser: webdriver.Chrome, real_server: str) -> None:
+def test_page_works_with_the_real_server(browser: webdriver.Chrome, real_server: str) -> None:
     browser.get_log("browser")
     page = Page(browser, real_server)
     page.until(lambda: page.one("#status").text.startswith("No entities found"))

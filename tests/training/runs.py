@@ -51,11 +51,11 @@ def run(out: Path, settings: Config | None = None, *, dev: bool = True, **more: 
     return train(settings or config(), LEARNT, out, DEV if dev else None, **more)
 
 
-# What a run leaves behind
+# Results of a run
 
 
 def timeless(value: Any) -> Any:
-    """Without the fields that tell how long something took."""
+    """Remove the fields that say how long something took."""
     if isinstance(value, dict):
         return {key: timeless(inner) for key, inner in value.items() if not key.endswith("_seconds")}
     return [timeless(inner) for inner in value] if isinstance(value, list) else value
@@ -78,7 +78,7 @@ def same_weights(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -
 
 
 def assert_same(one: Path, other: Path) -> None:
-    """That two runs ended alike, to the last bit."""
+    """Assert that two runs have the same result, bit for bit."""
     assert metrics(one) == metrics(other)
     assert result(one) == result(other)
     assert same_weights(weights(one), weights(other))
@@ -92,7 +92,7 @@ def assert_same(one: Path, other: Path) -> None:
 
 @contextmanager
 def scripted(out: Path, scores: Sequence[float]) -> Iterator[None]:
-    """The development F1 of each epoch is the one in `scores`."""
+    """Replace the development F1 of each epoch by the one in `scores`."""
 
     def scored(gold: Any, predicted: Any) -> Any:
         epoch = sum("dev_f1" in record for record in read_records(out))
@@ -105,7 +105,7 @@ def scripted(out: Path, scores: Sequence[float]) -> Iterator[None]:
 
 @contextmanager
 def before_step(number: int | None, act: Callable[[], None]) -> Iterator[None]:
-    """Does something when the forward pass of a step (from 1; None is each) is about to begin."""
+    """Call `act` before the forward pass of a step (counted from 1; None: of each step)."""
     compute_loss = Trainer.compute_loss
 
     def interfering(self: Trainer, *args: Any) -> Any:
@@ -144,14 +144,14 @@ class Plan:
     scores: Sequence[float] | None = None
     dies: str = ""
     at: int = 0
-    pause: float = 0.0  # before each step, so that someone else has the time to kill
+    pause: float = 0.0  # before each step, so that there is time to kill the process
     quiet: bool = True
     environment: dict[str, str] | None = None
-    log: str = "log"  # beside `out`, for all that the process says
+    log: str = "log"  # beside `out`, for the output of the process
 
 
 def start(plan: Plan) -> BaseProcess:
-    """From a server that has the libraries loaded already, as loading takes longer than training."""
+    """Start it from a server that has loaded the libraries: loading takes longer than training."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fencepost.training", "torch.utils.tensorboard"])
     process = context.Process(target=_carry_out, args=(plan,))
@@ -160,7 +160,7 @@ def start(plan: Plan) -> BaseProcess:
 
 
 def elsewhere(plan: Plan) -> int | None:
-    """Carries out the plan in another process; returns its exit code."""
+    """Carry out the plan in another process and return its exit code."""
     process = start(plan)
     process.join(60)
     return process.exitcode
@@ -189,7 +189,7 @@ def _carry_out(plan: Plan) -> None:
 
 
 def _deaths(plan: Plan) -> Any:
-    """What to patch so that the process dies at that place."""
+    """Return the patch that makes the process die at that place."""
     folder = plan.out / "checkpoints" / f"checkpoint-{plan.at}"
 
     def only_there(act: Callable[..., None], method: Callable[..., Any]) -> Callable[..., Any]:

@@ -31,7 +31,7 @@ def settings(encoder: Path, **changes: object) -> AdaptSettings:
     return AdaptSettings(**{**values, **changes})
 
 
-def test_it_learns_and_is_used(encoder: Path, tmp_path: Path) -> None:
+def test_adapted_encoder_has_a_lower_loss_and_trains_a_model(encoder: Path, tmp_path: Path) -> None:
     result = adapt(settings(encoder, epochs=12), WORDS, tmp_path / "out")
     assert result.loss_after < 0.8 * result.loss_before
     assert not (tmp_path / "out" / "checkpoints").exists()
@@ -49,7 +49,7 @@ def test_it_learns_and_is_used(encoder: Path, tmp_path: Path) -> None:
     assert load(tmp_path / "model").types == ("LOC", "ORG", "PER")
 
 
-def test_resumed_as_if_never_interrupted(
+def test_resumed_adaptation_equals_an_uninterrupted_one(
     encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped within an epoch, after a checkpoint: the weights are the same to the last bit."""
@@ -81,8 +81,8 @@ def test_resumed_as_if_never_interrupted(
 
 
 @pytest.mark.parametrize("kind", sorted(tiny.CONFIGS.keys() - {"t5"}))
-def test_other_architectures(kind: str, tmp_path: Path) -> None:
-    """The result has the weights that the original has, and loads without others."""
+def test_adapts_other_architectures(kind: str, tmp_path: Path) -> None:
+    """The result has exactly the weights of the original."""
     torch.manual_seed(0)
     AutoModel.from_config(tiny.CONFIGS[kind]).save_pretrained(tmp_path / kind)
     tiny.save_tokenizer(tmp_path / kind, tiny.unigram())
@@ -108,7 +108,7 @@ def test_long_sentences_are_split(encoder: Path, tmp_path: Path) -> None:
         ("no/such/encoder", WORDS, "cannot be loaded"),
     ],
 )
-def test_what_cannot_be_adapted(
+def test_refuses_unsuitable_encoders_and_texts(
     encoder: Path, tmp_path: Path, name: str | None, words: list[list[str]], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):

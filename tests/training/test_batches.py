@@ -12,7 +12,7 @@ batch_sizes = st.integers(1, 20)
 
 
 @given(sizes_of, batch_sizes, st.integers(0, 2**32 - 1), st.integers(0, 5))
-def test_every_position_comes_once_in_an_epoch(
+def test_every_sentence_is_in_one_batch_per_epoch(
     sizes: list[int], batch_size: int, seed: int, epoch: int
 ) -> None:
     batches = LengthGroupedBatches(sizes, batch_size, seed)
@@ -30,15 +30,15 @@ def of_epoch(epoch: int, seed: int = 1, count: int = 100) -> list[list[int]]:
     return list(batches)
 
 
-def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+def test_order_depends_only_on_seed_and_epoch() -> None:
     assert of_epoch(3) == of_epoch(3)
     assert of_epoch(3) != of_epoch(4)
     assert of_epoch(3) != of_epoch(3, seed=2)
     together = [{frozenset(batch) for batch in of_epoch(epoch)} for epoch in (0, 1)]
-    assert together[0] != together[1]  # other company, too
+    assert together[0] != together[1]  # batches have other sentences, too
 
 
-def test_padding_is_a_fraction_of_what_chance_would_need() -> None:
+def test_grouping_by_length_needs_little_padding() -> None:
     random = np.random.default_rng(0)
     sizes = random.gamma(4, 6, 5000).astype(int) + 1
 
@@ -51,7 +51,7 @@ def test_padding_is_a_fraction_of_what_chance_would_need() -> None:
     assert padding(list(LengthGroupedBatches(sizes, 16, 1))) < 0.05
 
 
-def test_the_longest_do_not_all_come_first() -> None:
+def test_batches_are_not_ordered_by_length() -> None:
     sizes = list(range(800))
     firsts = [max(batch) for batch in LengthGroupedBatches(sizes, 4, 1)]
     assert firsts != sorted(firsts, reverse=True)
@@ -59,10 +59,10 @@ def test_the_longest_do_not_all_come_first() -> None:
 
 
 @given(sizes_of, batch_sizes, st.integers(2, 5), st.integers(0, 5), st.integers(0, 5))
-def test_processes_have_together_what_one_has_in_a_larger_batch(
+def test_batches_of_processes_form_one_larger_batch(
     sizes: list[int], batch_size: int, processes: int, seed: int, epoch: int
 ) -> None:
-    """In each step, also that with the one small batch in the middle."""
+    """In each step, including that with the single smaller batch."""
 
     def of_process(index: int) -> list[list[int]]:
         batches = LengthGroupedBatches(sizes, batch_size, seed, index, processes)

@@ -43,7 +43,7 @@ def saved_calibration(folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def calibrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
-    """The folder of a run with a development and a test set, and what it came to."""
+    """Run with development and test data; return its folder and its outcome."""
     folder = tmp_path_factory.mktemp("calibrated") / "model"
     return folder, run(folder, config(epochs=EPOCHS), test=TEST)
 
@@ -61,7 +61,7 @@ def outcome(calibrated: tuple[Path, Outcome]) -> Outcome:
 # A model with a calibration
 
 
-def test_it_changes_confidences_and_never_what_is_found(folder: Path) -> None:
+def test_calibration_changes_confidences_but_not_entities(folder: Path) -> None:
     model = load_model(folder)
     model.calibration = Temperature()
     raw = predict(model, TEST)
@@ -75,7 +75,7 @@ def test_it_changes_confidences_and_never_what_is_found(folder: Path) -> None:
     assert after == WARM.apply(before).tolist() != before.tolist()
 
 
-def test_it_is_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
+def test_calibration_is_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
     model = load_model(folder)
     model.calibration = WARM
     save_model(model, tmp_path)
@@ -85,7 +85,7 @@ def test_it_is_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
     assert predict(again, TEST) == predict(model, TEST)
 
 
-def test_a_new_model_has_none_nor_has_an_old_one(tmp_path: Path) -> None:
+def test_new_and_old_models_have_no_calibration(tmp_path: Path) -> None:
     model = Model.build(config(), LEARNT)
     assert model.calibration == Temperature()
     save_model(model, tmp_path)
@@ -114,7 +114,7 @@ def test_a_new_model_has_none_nor_has_an_old_one(tmp_path: Path) -> None:
         '{"temperature": 1.0, "shift": 1' + "0" * 400 + "}",
     ],
 )
-def test_one_that_is_broken_is_refused_with_the_name_of_the_file(broken: str, tmp_path: Path) -> None:
+def test_refuses_invalid_calibration_and_names_the_file(broken: str, tmp_path: Path) -> None:
     save_model(Model.build(config(), LEARNT), tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"calibration": "?"}).replace('"?"', broken))
@@ -127,7 +127,7 @@ def test_one_that_is_broken_is_refused_with_the_name_of_the_file(broken: str, tm
 # A run that calibrates its model
 
 
-def test_it_is_fitted_to_the_predictions_of_the_best_epoch(outcome: Outcome, folder: Path) -> None:
+def test_calibration_is_fitted_to_the_best_epoch(outcome: Outcome, folder: Path) -> None:
     model = load_model(folder)
     model.calibration = Temperature()
     predictions = match(DEV, predict(model, DEV)).predicted
@@ -138,7 +138,7 @@ def test_it_is_fitted_to_the_predictions_of_the_best_epoch(outcome: Outcome, fol
     assert predict(outcome.model, TEST) == predict(load_model(folder), TEST)
 
 
-def test_the_records_tell_what_it_changed(outcome: Outcome, folder: Path) -> None:
+def test_result_has_ece_before_and_after_calibration(outcome: Outcome, folder: Path) -> None:
     calibration = result(folder)["calibration"]
     assert calibration == outcome.calibration
     assert list(calibration) == [
@@ -166,7 +166,7 @@ def test_the_records_tell_what_it_changed(outcome: Outcome, folder: Path) -> Non
     assert calibration["test_ece_before"] == pytest.approx(ece(model, TEST))
 
 
-def test_the_test_scores_are_those_of_the_saved_model(outcome: Outcome, folder: Path) -> None:
+def test_test_scores_are_those_of_the_saved_model(outcome: Outcome, folder: Path) -> None:
     again = evaluate(TEST, predict(load_model(folder), TEST))
     assert outcome.test is not None
     assert outcome.test.overall == again.overall
@@ -176,7 +176,7 @@ def test_the_test_scores_are_those_of_the_saved_model(outcome: Outcome, folder: 
     assert [one.count for one in outcome.test.calibration.bins] == counts
 
 
-def test_each_set_is_predicted_once_more_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_part_is_predicted_once_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     predict = Recogniser.predict
 
@@ -191,7 +191,7 @@ def test_each_set_is_predicted_once_more_at_the_end(tmp_path: Path, monkeypatch:
     assert calls == [(size, Temperature()) for size in sizes]
 
 
-def test_the_card_tells_it(outcome: Outcome, folder: Path) -> None:
+def test_card_describes_the_calibration(outcome: Outcome, folder: Path) -> None:
     card = (folder / "README.md").read_text()
     calibration = outcome.calibration
     assert calibration is not None
@@ -208,7 +208,7 @@ def test_the_card_tells_it(outcome: Outcome, folder: Path) -> None:
     assert "are calibrated on" not in make_model_card(outcome.model, outcome.best, None)
 
 
-def test_without_development_data_there_is_none(tmp_path: Path) -> None:
+def test_no_calibration_without_development_data(tmp_path: Path) -> None:
     outcome = run(tmp_path / "model", config(epochs=1), dev=False, test=TEST)
     assert outcome.calibration is None
     assert result(tmp_path / "model")["calibration"] is None
@@ -217,7 +217,7 @@ def test_without_development_data_there_is_none(tmp_path: Path) -> None:
     assert "are calibrated on" not in (tmp_path / "model" / "README.md").read_text()
 
 
-def test_where_nothing_is_found_it_is_the_identity(tmp_path: Path) -> None:
+def test_calibration_without_predictions_is_the_identity(tmp_path: Path) -> None:
     wordless = [replace(sentence, words=(), entities=(), space_after=None) for sentence in DEV]
     outcome = train(config(epochs=1), LEARNT, tmp_path / "model", wordless)
     assert outcome.calibration == {
@@ -236,7 +236,7 @@ def _interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def test_a_checkpoint_has_none_and_a_resumed_run_ends_with_the_same(folder: Path, tmp_path: Path) -> None:
+def test_resumed_run_has_the_same_calibration(folder: Path, tmp_path: Path) -> None:
     with before_step(5 * STEPS + 3, _interrupt), pytest.raises(KeyboardInterrupt):
         run(tmp_path / "resumed", config(epochs=EPOCHS), test=TEST)
     for checkpoint in (tmp_path / "resumed" / "checkpoints").iterdir():
@@ -247,7 +247,7 @@ def test_a_checkpoint_has_none_and_a_resumed_run_ends_with_the_same(folder: Path
 
 
 @pytest.mark.slow
-def test_a_run_that_died_when_it_was_calibrated_does_it_afresh(folder: Path, tmp_path: Path) -> None:
+def test_run_killed_after_calibration_calibrates_again(folder: Path, tmp_path: Path) -> None:
     killed(tmp_path / "model", "before the result is saved", training={"epochs": EPOCHS})
     assert temperature_of(tmp_path / "model") == temperature_of(folder) != Temperature()
     run(tmp_path / "model", config(epochs=EPOCHS), test=TEST, resume=True)

@@ -1,4 +1,4 @@
-"""The model card: what it says was measured, and the hub can read it."""
+"""The model card: its scores were measured, and the hub can read it."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def change_part(part: str, **values: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a run with a development and a test set."""
+    """Folder of a run with development and test data."""
     out = tmp_path_factory.mktemp("card") / "model"
     run(out, config(epochs=2), test=DEV[:5])
     return out
 
 
 def scores(text: str) -> dict[tuple[str, str], float]:
-    """What the hub reads of them: values by part of the data and metric."""
+    """Return the values that the hub reads, by part and metric."""
     results = ModelCard(text).data.eval_results or []
     assert all(isinstance(one, EvalResult) for one in results)
     assert {(one.task_type, one.dataset_type) for one in results} <= {("token-classification", "unknown")}
     return {(one.dataset_split, one.metric_type): one.metric_value for one in results}
 
 
-def test_the_hub_reads_what_a_run_has_measured(folder):
+def test_hub_reads_the_measured_scores(folder):
     text, measured = (folder / "README.md").read_text(), result(folder)
     values = scores(text)
     for key in ("precision", "recall", "f1"):
@@ -72,7 +72,7 @@ def test_the_hub_reads_what_a_run_has_measured(folder):
     assert (data.license, data.datasets, data.language, data.base_model) == (None, None, None, None)
 
 
-def test_a_folder_tells_the_same_as_its_run_but_for_the_number_of_weights(folder):
+def test_card_made_from_a_folder_equals_that_of_its_run(folder):
     text, again = ((folder / "README.md").read_text(), make_card(folder))
     assert "M weights in total" in text
     assert [line for line in text.splitlines() if not line.startswith("- encoder")] == [
@@ -80,7 +80,7 @@ def test_a_folder_tells_the_same_as_its_run_but_for_the_number_of_weights(folder
     ]
 
 
-def test_scores_by_part_and_type():
+def test_card_has_scores_by_part_and_type():
     text = render_card(facts(dev=DEV_SCORES, test=TEST_SCORES, calibration=CALIBRATION, weights=2_500_000))
     assert scores(text) == {
         ("validation", "precision"): 0.5,
@@ -104,7 +104,7 @@ def test_scores_by_part_and_type():
     assert "may be too high" not in text
 
 
-def test_what_was_not_measured_is_called_so():
+def test_card_says_what_was_not_measured():
     text = render_card(facts())
     assert "model-index" not in text
     assert "The model has not been scored" in text
@@ -131,11 +131,11 @@ def test_what_was_not_measured_is_called_so():
         ("a/b/c", None),
     ],
 )
-def test_the_encoder_is_named_where_the_hub_knows_it(encoder, base):
+def test_base_model_is_an_encoder_that_the_hub_knows(encoder, base):
     assert make_metadata(facts(config=change_part("encoder", name=encoder))).get("base_model") == base
 
 
-def test_of_the_folder_of_an_encoder_only_the_name_is_shown(tmp_path, monkeypatch):
+def test_card_hides_the_path_of_an_encoder_folder(tmp_path, monkeypatch):
     (tmp_path / "mine" / "bert").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     text = render_card(facts(config=change_part("encoder", name="mine/bert")))
@@ -143,21 +143,21 @@ def test_of_the_folder_of_an_encoder_only_the_name_is_shown(tmp_path, monkeypatc
     assert "mine" not in text
 
 
-def test_a_language_is_named_where_it_was_chosen():
-    """`en` is also the default where none was chosen."""
+def test_card_names_only_a_chosen_language():
+    """`en` is also the default, so it does not count as chosen."""
     assert "language" not in make_metadata(facts())
     german = facts(config={**CONFIG, "text": {"language": "de"}})
     assert make_metadata(german)["language"] == "de"
     assert "by the rules for `de`." in render_card(german)
 
 
-def test_flat_models_say_that_they_are():
+def test_card_of_a_flat_model_says_so():
     sentence = "- The model predicts no entity inside another."
     assert sentence in render_card(facts(config=change_part("predict", select="flat")))
     assert sentence not in render_card(facts(config=change_part("predict", select="nested")))
 
 
-def test_an_older_folder_will_do(tmp_path):
+def test_makes_a_card_for_an_older_folder(tmp_path):
     config = {key: value for key, value in CONFIG.items() if key != "text"}
     (tmp_path / "config.json").write_text(json.dumps({"types": ["PER"], "config": config}))
     assert "Predicts entities of 1 types: `PER`." in make_card(tmp_path)
@@ -175,7 +175,7 @@ def test_an_older_folder_will_do(tmp_path):
         ("metrics.json", '{"test": 7}'),
     ],
 )
-def test_a_folder_that_is_damaged_is_reported(tmp_path, name, content):
+def test_reports_a_damaged_folder(tmp_path, name, content):
     (tmp_path / "config.json").write_text(json.dumps({"types": ["PER"], "config": CONFIG}))
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError) as caught:
@@ -192,12 +192,12 @@ def test_a_folder_that_is_damaged_is_reported(tmp_path, name, content):
         ("---\r\na: 1\r\n---\r\n# Mine", {"a": 1}, "# Mine"),
     ],
 )
-def test_what_a_card_says_already_stays(text, metadata, body):
+def test_adding_metadata_keeps_the_existing_card(text, metadata, body):
     again = add_metadata(text, {"b": 2})
     assert ModelCard(again).data.to_dict() == {**metadata, "b": 2}
     assert ModelCard(again).text.strip() == body
     assert ModelCard(add_metadata(again, {"b": 3})).data.to_dict() == {**metadata, "b": 3}
 
 
-def test_a_line_in_the_middle_is_no_top():
+def test_metadata_must_be_at_the_top():
     assert not has_metadata("# Mine\n\n---\na: 1\n---\n")

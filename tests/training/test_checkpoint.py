@@ -18,7 +18,7 @@ from fencepost.training.checkpoint import (
 
 
 def draw() -> list[float]:
-    """From every generator that the trainings could use; the Gaussians keep a second number for later."""
+    """Draw from every generator that a training may use; those of Gaussians store a second number."""
     return [
         random.random(),  # noqa: S311
         random.gauss(0, 1),
@@ -29,7 +29,7 @@ def draw() -> list[float]:
     ]
 
 
-def test_chance_continues_where_it_was(tmp_path: Path) -> None:
+def test_random_state_is_restored_for_each_process(tmp_path: Path) -> None:
     draw()
     save_random_state(tmp_path / "new", process=0)
     expected = [draw(), draw()]
@@ -43,7 +43,7 @@ def test_chance_continues_where_it_was(tmp_path: Path) -> None:
     other = [draw(), draw()]
     assert other != expected
     load_random_state(tmp_path / "new", process=1)
-    load_random_state(tmp_path / "new", process=2)  # of which nothing is known
+    load_random_state(tmp_path / "new", process=2)  # has no saved state
     assert [draw(), draw()] == other
 
 
@@ -68,7 +68,7 @@ class Learner:
         self.optimizer.zero_grad()
 
 
-def test_optimiser_and_schedule_continue_where_they_were(tmp_path: Path) -> None:
+def test_optimiser_and_schedule_are_restored(tmp_path: Path) -> None:
     one, other = Learner(), Learner()
     for seed in range(4):
         one.step(seed)
@@ -86,7 +86,7 @@ def test_optimiser_and_schedule_continue_where_they_were(tmp_path: Path) -> None
     ]
 
 
-def test_all_that_is_no_tensor_is_json(tmp_path: Path) -> None:
+def test_saves_only_safetensors_and_json(tmp_path: Path) -> None:
     learner = Learner()
     learner.step(1)
     save_optimizer(tmp_path, learner.optimizer, learner.schedule)

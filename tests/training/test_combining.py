@@ -27,7 +27,7 @@ METHODS = list(models.METHODS)
 
 @pytest.fixture(scope="module")
 def members(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """One of each method, random, with graphs."""
+    """Folders of one random model of each method, with graphs."""
     folder = tmp_path_factory.mktemp("members")
     return [models.saved(models.random_model(name), folder / name) for name in METHODS]
 
@@ -43,7 +43,7 @@ def entities(sentences: list[Sentence]) -> list[list[tuple[int, int, str]]]:
     return [[entity.key for entity in sentence.entities] for sentence in sentences]
 
 
-def test_members_that_are_the_same_predict_as_one(tmp_path: Path) -> None:
+def test_equal_members_predict_like_one(tmp_path: Path) -> None:
     """The mean of equal logits is their value, so nothing changes."""
     folder = tmp_path / "one"
     save_model(models.trained(), folder)
@@ -69,7 +69,7 @@ def test_engines_agree_alone_and_in_batches(combination: Path) -> None:
     assert sum(len(sentence.entities) for sentence in together) > 10
 
 
-def test_types_in_another_order(members: list[Path], tmp_path: Path) -> None:
+def test_combines_members_with_types_in_another_order(members: list[Path], tmp_path: Path) -> None:
     """A model that was trained further has new types after the old ones."""
     folder = tmp_path / "one"
     save_model(models.trained(), folder)
@@ -88,7 +88,7 @@ def test_types_in_another_order(members: list[Path], tmp_path: Path) -> None:
     assert both == one | two  # the types of both are right, although their numbers differ
 
 
-def test_a_long_text_and_an_empty_one(combination: Path) -> None:
+def test_predicts_long_and_empty_texts(combination: Path) -> None:
     ner = load(combination)
     document = ner("Ada met Charles in London. " * 300)
     assert all(document.text[e.start : e.end] == e.text for e in document)
@@ -96,7 +96,7 @@ def test_a_long_text_and_an_empty_one(combination: Path) -> None:
     assert list(ner.predict([Sentence([])])) == [Sentence([])]
 
 
-def test_fitted_to_development_data(members: list[Path], tmp_path: Path) -> None:
+def test_weights_are_fitted_to_development_data(members: list[Path], tmp_path: Path) -> None:
     folder = tmp_path / "good"
     save_model(models.trained(), folder)
     result = combine([members[1], folder], tmp_path / "out", NESTED)
@@ -112,8 +112,8 @@ def test_fitted_to_development_data(members: list[Path], tmp_path: Path) -> None
     assert "`boundary-offset`, `boundary-smoothing`" in card
 
 
-def test_weights_of_the_lowest_loss() -> None:
-    """A member that knows, and one that guesses: no other weights near the fitted ones are better."""
+def test_fitted_weights_have_the_lowest_loss() -> None:
+    """One good and one random member: no weights near the fitted ones are better."""
     random = np.random.default_rng(0)
     correct = random.random(400) < 0.4
     knows = np.clip(np.where(correct, 0.8, 0.2) + 0.15 * random.standard_normal(400), 0.02, 0.98)
@@ -138,7 +138,7 @@ def test_weights_of_the_lowest_loss() -> None:
             assert cost(fitted.model_copy(update={key: values})) > best
 
 
-def test_the_folder_is_a_model_like_any_other(combination: Path, tmp_path: Path) -> None:
+def test_combination_is_saved_like_any_model(combination: Path, tmp_path: Path) -> None:
     names = files_of(combination)
     assert names[-1] == "config.json"
     assert all(is_model_file(name) for name in names)
@@ -152,7 +152,7 @@ def test_the_folder_is_a_model_like_any_other(combination: Path, tmp_path: Path)
     assert compare_sums(tmp_path / "copy", sums)["members/2/model.safetensors"] == "changed"
 
 
-def test_in_spacy(combination: Path, tmp_path: Path) -> None:
+def test_spacy_saves_and_loads_a_combination(combination: Path, tmp_path: Path) -> None:
     """As one file of bytes and as a folder; a link in place of a member's folder is not followed."""
     spacy = pytest.importorskip("spacy")
     nlp = spacy.blank("en")
@@ -182,11 +182,11 @@ def test_in_spacy(combination: Path, tmp_path: Path) -> None:
     "name",
     ["members/1/../config.json", "members/0/config.json", "members/1/members/2/config.json", "members/1"],
 )
-def test_names_that_are_no_files_of_a_member(name: str) -> None:
+def test_invalid_member_paths_are_not_model_files(name: str) -> None:
     assert not is_model_file(name)
 
 
-def test_members_that_are_missing(combination: Path, tmp_path: Path) -> None:
+def test_reports_missing_members(combination: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(combination, tmp_path / "model"))
     shutil.rmtree(folder / "members" / "3")
     with pytest.raises(DataError, match="not that of a combination of 3 members"):
@@ -200,7 +200,7 @@ def test_members_that_are_missing(combination: Path, tmp_path: Path) -> None:
         load(folder)
 
 
-def test_what_cannot_be_combined(members: list[Path], combination: Path, tmp_path: Path) -> None:
+def test_refuses_unsuitable_members(members: list[Path], combination: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(UsageError, match="2 to 12 models"):
         combine(members[:1], out)
@@ -210,7 +210,7 @@ def test_what_cannot_be_combined(members: list[Path], combination: Path, tmp_pat
         combine(members, combination)
     with pytest.raises(UsageError, match="no entities of the models' types"):
         combine(members, out, [Sentence(["a"], [Entity(0, 1, "OTHER")])])
-    assert not list(out.glob("*"))  # nothing is left of it
+    assert not list(out.glob("*"))  # no file was written
     other = models.random_model("boundary-smoothing")
     other.types = ("LOC", "ORG", "XYZ")
     save_model(other, tmp_path / "other")
@@ -218,7 +218,7 @@ def test_what_cannot_be_combined(members: list[Path], combination: Path, tmp_pat
         combine([members[0], tmp_path / "other"], out)
 
 
-def test_it_is_not_trained(tmp_path: Path) -> None:
+def test_refuses_to_train_a_combination(tmp_path: Path) -> None:
     config = Config.compose(changes=["method.name=combination", "encoder.name=scratch"])
     with pytest.raises(UsageError, match="combination cannot be trained"):
         train(config, NESTED, tmp_path / "model")

@@ -1,4 +1,4 @@
-"""`distil`: soft entities in every method, the sentences that are used, and what is refused."""
+"""`distil`: soft entities in every method, the selected sentences, and refusals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Recogniser:
 # Soft entities
 
 
-def test_only_scores_of_soft_entities_are_probabilities() -> None:
+def test_only_soft_entities_have_probabilities() -> None:
     sure = Sentence(["Ada", "met", "Bob"], [Entity(0, 1, "PER", 0.3)])
     unsure = Sentence(["Eve", "met", "Bob"], [Entity(0, 1, "PER", 0.3), Entity(2, 3, "XXX", 0.9)], meta=SOFT)
     assert GoldArrays.from_sentences([sure], TYPES).probability is None
@@ -60,10 +60,10 @@ def test_only_scores_of_soft_entities_are_probabilities() -> None:
     length=st.integers(1, 3),
     epsilon=st.sampled_from([0.0, 0.2]),
 )
-def test_soft_targets_are_those_of_a_certain_entity_times_its_probability(
+def test_soft_targets_are_weighted_by_the_probability(
     probability: float, start: int, length: int, epsilon: float
 ) -> None:
-    """The rest is the target of a sentence without entities."""
+    """The rest of the probability goes to the target of a sentence without entities."""
     settings = BoundarySmoothingSettings(epsilon=epsilon)
     columns = torch.tensor([[0, start, min(5, start + length), 1]])
     lengths = torch.tensor([5])
@@ -74,7 +74,7 @@ def test_soft_targets_are_those_of_a_certain_entity_times_its_probability(
     assert torch.allclose(actual.sum(dim=1), torch.ones(1, 5, 5), atol=1e-6)
 
 
-def test_entities_are_drawn_by_their_probabilities() -> None:
+def test_entities_are_drawn_with_their_probabilities() -> None:
     torch.manual_seed(0)
     columns = torch.tensor([[0, 0, 1, 0], [0, 1, 2, 1], [1, 0, 3, 2], [1, 2, 3, 0]])
     gold = Gold.from_columns(columns, probability=torch.tensor([1.0, 0.0, 0.25, 0.75]))
@@ -92,7 +92,7 @@ def test_entities_are_drawn_by_their_probabilities() -> None:
 
 @pytest.mark.parametrize("method", models.METHODS)
 def test_each_method_learns_probabilities(method: str, tmp_path: Path) -> None:
-    """Of two words that are seen equally often, one is mostly an entity and the other mostly not."""
+    """Two words are equally frequent, but one is mostly an entity and the other mostly not."""
     soft = [
         Sentence(["Bob", "met", "Eve"], [Entity(0, 1, "PER", 0.95), Entity(2, 3, "PER", 0.05)], meta=SOFT),
         Sentence(["Eve", "met", "Bob"], [Entity(2, 3, "PER", 0.95), Entity(0, 1, "PER", 0.05)], meta=SOFT),
@@ -105,8 +105,8 @@ def test_each_method_learns_probabilities(method: str, tmp_path: Path) -> None:
     assert scores.get(0, 0.0) > scores.get(2, 0.0) + 0.3
 
 
-def test_types_and_settings_are_those_of_the_annotated_sentences(tmp_path: Path) -> None:
-    """Candidates of a teacher cross, so that they would change how entities are selected."""
+def test_soft_sentences_do_not_change_types_or_settings(tmp_path: Path) -> None:
+    """Candidates of a teacher cross, so that `select` would change if they counted."""
     flat = [Sentence(["Ada", "met", "Bob"], [Entity(0, 1, "PER"), Entity(2, 3, "PER")])]
     crossing = Sentence(["a", "b", "c"], [Entity(0, 2, "PER", 0.4), Entity(1, 3, "ORG", 0.4)], meta=SOFT)
     config = models.config("boundary-smoothing", training={"epochs": 1})
@@ -118,7 +118,7 @@ def test_types_and_settings_are_those_of_the_annotated_sentences(tmp_path: Path)
 # The sentences
 
 
-def test_certainty() -> None:
+def test_certainty_equals_the_value_by_hand() -> None:
     def certainty(*scores: float) -> float:
         words = ["w"] * max(1, len(scores))
         return compute_certainty(Sentence(words, [Entity(i, i + 1, "X", s) for i, s in enumerate(scores)]))
@@ -135,7 +135,7 @@ def test_certainty() -> None:
     count=st.integers(1, 12),
     seed=st.integers(0, 9),
 )
-def test_drawn_sentences(
+def test_draws_distinct_sentences_without_annotation(
     teacher: Recogniser, texts: list[list[str]], annotated: list[list[str]], count: int, seed: int
 ) -> None:
     known = [Sentence(words) for words in annotated]
@@ -159,7 +159,7 @@ def test_each_sentence_is_equally_likely(teacher: Recogniser) -> None:
     )  # chi^2, p = 0.001
 
 
-def test_the_teacher_annotates_with_its_probabilities(teacher: Recogniser) -> None:
+def test_teacher_annotates_with_its_probabilities(teacher: Recogniser) -> None:
     texts = [sentence.words for sentence in NESTED] * 20
     soft = annotate(teacher, texts, seed=1)
     assert all(sentence.has_soft_entities for sentence in soft)
@@ -172,7 +172,7 @@ def test_the_teacher_annotates_with_its_probabilities(teacher: Recogniser) -> No
     assert len(soft) == pytest.approx(certain * len(texts), abs=4 * len(texts) ** 0.5 / 2)
 
 
-def test_a_student_learns_from_raw_text(teacher: Recogniser, tmp_path: Path) -> None:
+def test_student_learns_from_raw_text(teacher: Recogniser, tmp_path: Path) -> None:
     """The annotated sentences alone do not say what Charles and London are."""
     annotated = [NESTED[0], NESTED[3], NESTED[2]]
     raw = [NESTED[1].words, [*NESTED[1].words[:3], "and", "him"], ["him", "in", "London"]]
@@ -197,7 +197,7 @@ def test_a_student_learns_from_raw_text(teacher: Recogniser, tmp_path: Path) -> 
 # What is refused
 
 
-def test_wrong_teachers_and_texts(teacher: Recogniser, tmp_path: Path) -> None:
+def test_refuses_other_types_and_unsuitable_texts(teacher: Recogniser, tmp_path: Path) -> None:
     config, out = models.config("boundary-smoothing"), tmp_path / "out"
     other = [Sentence(["Ada"], [Entity(0, 1, "GENE")])]
     with pytest.raises(UsageError, match="same types; only one of them has GENE, LOC, ORG, PER"):
@@ -208,7 +208,7 @@ def test_wrong_teachers_and_texts(teacher: Recogniser, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_texts_in_another_language() -> None:
+def test_warns_of_texts_in_another_language() -> None:
     words = ["Это", "предложение", "на", "другом", "языке"]
     english = load()
     with pytest.warns(LanguageWarning, match="another language"):

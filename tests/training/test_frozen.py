@@ -1,4 +1,4 @@
-"""Pretrained weights that do not learn in the first epochs, while the others learn faster."""
+"""Pretrained weights are frozen in the first epochs, while the others have a higher rate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FROZEN = {"frozen_epochs": 1, "epochs": 3, "encoder_learning_rate": 0.01}
 
 @pytest.fixture(autouse=True)
 def _pretrained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scratch encoder's own weights pass for pretrained ones."""
+    """Treat the weights of the scratch encoder as pretrained ones."""
 
     def weights(self: Scratch) -> Iterable[nn.Parameter]:
         return self.parameters()
@@ -34,7 +34,7 @@ def _pretrained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def epochs_of(out: Path, settings: Config, **more: Any) -> list[dict[str, torch.Tensor]]:
-    """A copy of the weights at the end of each epoch."""
+    """Return a copy of the weights at the end of each epoch."""
     copies = []
 
     def saved(model: Model, folder: Any) -> None:
@@ -47,21 +47,21 @@ def epochs_of(out: Path, settings: Config, **more: Any) -> list[dict[str, torch.
 
 
 def compare_weights(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> dict[bool, set[bool]]:
-    """Whether the weights that pass for pretrained have changed, and whether the others have."""
+    """Return whether the pretrained (True) and the other (False) weights have changed."""
     differences: dict[bool, set[bool]] = {True: set(), False: set()}
     for name, value in one.items():
         differences[name.startswith("encoder.embedder.")].add(not torch.equal(value, other[name]))
     return differences
 
 
-def test_they_learn_nothing_before_the_thaw_and_then_do(tmp_path: Path) -> None:
+def test_pretrained_weights_change_only_after_the_frozen_epochs(tmp_path: Path) -> None:
     torch.manual_seed(1)
     first, second, third = epochs_of(tmp_path / "one", config(**FROZEN | {"frozen_epochs": 2}))
     assert compare_weights(first, second) == {True: {False}, False: {True}}
     assert compare_weights(second, third) == {True: {True}, False: {True}}
 
 
-def test_no_gradient_is_computed_for_them(tmp_path: Path) -> None:
+def test_frozen_weights_have_no_gradient(tmp_path: Path) -> None:
     states: list[bool] = []
     loss = Trainer.compute_loss
 
@@ -74,7 +74,7 @@ def test_no_gradient_is_computed_for_them(tmp_path: Path) -> None:
     assert states == [False] * STEPS + [True] * 2 * STEPS
 
 
-def test_weights_that_never_learn_do_not_thaw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permanently_frozen_weights_stay_frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build = Model.build
 
     def half_frozen(*args: Any) -> Model:
@@ -90,8 +90,8 @@ def test_weights_that_never_learn_do_not_thaw(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
-def test_the_rates(schedule: str, tmp_path: Path) -> None:
-    """Those of the usual schedule; until the thaw, twice as much for the others, and nothing for them."""
+def test_frozen_epochs_have_their_own_learning_rates(schedule: str, tmp_path: Path) -> None:
+    """In the frozen epochs 0 for the encoder and a multiple for the head, then the usual schedule."""
 
     def rates(name: str, **changes: Any) -> list[tuple[float, float]]:
         pairs: list[tuple[float, float]] = []
@@ -118,8 +118,8 @@ def test_the_rates(schedule: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [pytest.param(STEPS // 2 + STEPS, marks=pytest.mark.slow), STEPS + 1])
-def test_a_run_that_is_resumed_thaws_when_any_other_would(step: int, tmp_path: Path) -> None:
-    """Interrupted in the frozen epochs, at the thaw, and after it."""
+def test_resumed_run_unfreezes_at_the_same_step(step: int, tmp_path: Path) -> None:
+    """Interrupted in the middle of the frozen epochs, and at the end of the first."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -132,17 +132,17 @@ def test_a_run_that_is_resumed_thaws_when_any_other_would(step: int, tmp_path: P
     assert_same(tmp_path / "resumed", tmp_path / "undisturbed")
 
 
-def test_frozen_to_the_end(tmp_path: Path) -> None:
+def test_weights_can_be_frozen_in_all_epochs(tmp_path: Path) -> None:
     first, *_, last = epochs_of(tmp_path / "model", config(**FROZEN | {"frozen_epochs": 9}))
     assert compare_weights(first, last) == {True: {False}, False: {True}}
 
 
-def test_a_model_that_is_returned_can_be_trained_on(tmp_path: Path) -> None:
+def test_returned_model_has_no_frozen_weights(tmp_path: Path) -> None:
     outcome = run(tmp_path / "model", config(**FROZEN | {"frozen_epochs": 9}), dev=False)
     assert all(weight.requires_grad for weight in outcome.model.parameters())
 
 
-def test_an_encoder_without_pretrained_weights_is_mentioned() -> None:
+def test_reports_frozen_settings_without_effect() -> None:
     messages = list(find_idle_settings(config(frozen_epochs=2), LEARNT, None))
     assert messages == ["training.frozen_epochs has no effect: the encoder scratch has no pretrained weights"]
     assert not list(find_idle_settings(config(), LEARNT, None))

@@ -20,9 +20,7 @@ def corpus(*docs: str | None) -> list[Sentence]:
     st.floats(0.01, 0.99),
     st.integers(0, 5),
 )
-def test_two_parts_in_the_old_order_with_whole_documents(
-    docs: list[str | None], share: float, seed: int
-) -> None:
+def test_parts_keep_the_order_and_whole_documents(docs: list[str | None], share: float, seed: int) -> None:
     sentences = corpus(*docs)
     sizes = [1] * docs.count(None) + [docs.count(doc) for doc in set(docs) - {None}]
     assume(len(sizes) > 1)
@@ -38,7 +36,7 @@ def test_two_parts_in_the_old_order_with_whole_documents(
     assert reached or one_left
 
 
-def test_the_share_is_reached_and_hardly_exceeded() -> None:
+def test_share_is_reached_and_barely_exceeded() -> None:
     sentences = corpus(*(f"doc {index // 5}" for index in range(500)))
     for seed in range(5):
         rest, out = hold_out(sentences, 0.1, seed)
@@ -47,31 +45,31 @@ def test_the_share_is_reached_and_hardly_exceeded() -> None:
     assert len(out) == 55
 
 
-def test_one_large_document_does_not_swallow_the_training_data() -> None:
+def test_large_document_stays_in_the_training_data() -> None:
     sentences = corpus(*["large"] * 90, *["small"] * 10)
     for seed in range(10):
         rest, _ = hold_out(sentences, 0.1, seed)
         assert {s.doc for s in rest} == {"large"}
 
 
-def test_another_seed_holds_out_others() -> None:
+def test_other_seed_holds_out_other_sentences() -> None:
     sentences = corpus(*[None] * 100)
     assert hold_out(sentences, 0.2, 1)[1] != hold_out(sentences, 0.2, 2)[1]
     assert len(hold_out(sentences, 0.2, 1)[1]) == math.ceil(0.2 * 100)
 
 
-def test_at_least_one_document_is_left_to_learn_from() -> None:
+def test_at_least_one_document_is_left_for_training() -> None:
     rest, out = hold_out(corpus("a", "b"), 0.99, 1)
     assert len(rest) == len(out) == 1
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, float("nan")])
-def test_a_share_is_between_0_and_1(share: float) -> None:
+def test_refuses_a_share_outside_0_and_1(share: float) -> None:
     with pytest.raises(UsageError, match="between 0 and 1, not"):
         hold_out(corpus("a", "b"), share, 1)
 
 
-def test_a_single_document_cannot_be_divided() -> None:
+def test_refuses_a_single_document() -> None:
     with pytest.raises(UsageError, match=r"has only 1 document, .* give --dev"):
         hold_out(corpus("a", "a", "a"), 0.5, 1)
     with pytest.raises(UsageError, match="has no sentences"):

@@ -1,4 +1,4 @@
-"""Hidden words: whole ones, some in each sentence, and a loss over these alone."""
+"""Hidden words: whole words, some in each sentence, and a loss over these only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SENTENCES = st.lists(
 
 
 @given(SENTENCES, st.floats(0.01, 0.9), st.integers(0, 1000))
-def test_words_are_hidden_whole(sentences: list[Sentence], share: float, seed: int) -> None:
+def test_hides_whole_words(sentences: list[Sentence], share: float, seed: int) -> None:
     arrays = number_subwords(sentences, SUBWORDS, 100, context=False, first_only=False)
     batch = hide_words(arrays, share, MASK, np.random.default_rng(seed))
     owner, before, after = arrays["piece_words"], arrays["ids"], batch.ids.numpy()
@@ -45,7 +45,7 @@ def test_words_are_hidden_whole(sentences: list[Sentence], share: float, seed: i
             assert masked.all() or not masked.any()
 
 
-def test_shares() -> None:
+def test_hides_the_given_share_of_words() -> None:
     sentences = [Sentence(["London"] * 40)] * 200
     arrays = number_subwords(sentences, SUBWORDS, 1000, context=False, first_only=False)
     batch = hide_words(arrays, 0.2, MASK, np.random.default_rng(0))
@@ -57,8 +57,8 @@ def test_shares() -> None:
     assert masked == pytest.approx(0.8, abs=0.02)
 
 
-def test_loss_is_that_of_a_full_softmax(tmp_path) -> None:
-    """Computed at all positions, as the libraries do it, and then picked."""
+def test_loss_equals_that_of_a_full_softmax(tmp_path) -> None:
+    """The expected loss is computed at all positions, as libraries do it, and then selected."""
     encoder = Pretrained.fetch(EncoderSettings(name=str(save_bert(tmp_path))), prompts=0)
     model = MaskedLanguageModel(encoder).eval()
     sentences = [Sentence(tiny.WORDS), Sentence(tiny.WORDS[3:6])]

@@ -1,7 +1,7 @@
-"""Several processes train what one would with a batch as large as theirs together.
+"""Several processes train like one whose batch is as large as theirs together.
 
-Nothing is dropped in these comparisons, as each process has chance of its own; and where a method draws
-(noise, negative examples), every sentence gets the same, or all of it.
+These comparisons have no dropout, since each process has its own random numbers. Where a method draws
+(noise, negative examples), every sentence gets the same noise, or all examples.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fencepost.training.processes import Share, apply_launch_precision
 from tests.training.runs import assert_same, before_step, config, metrics, result, run, weights
 
 LEARNT = list(read("sample:train"))[:21]  # in batches of 4, the last one is of one sentence
-DEV = LEARNT[:12]  # in which something is found after a few steps
+DEV = LEARNT[:12]  # in which entities are predicted after a few steps
 ROOT = Path(__file__).parents[2]
 
 TINY: dict[str, dict[str, Any]] = {
@@ -45,7 +45,7 @@ TINY: dict[str, dict[str, Any]] = {
         "lengths": [1, 2],
         "size": 16,
         "dropout": 0,
-        "classifier_gamma": 2.0,  # so that it finds something soon, with all negative examples
+        "classifier_gamma": 2.0,  # so that it soon predicts entities, with all negative examples
         "extra_negatives": 1_000_000,
     },
     "diffusion": {
@@ -75,7 +75,7 @@ def settings_of(method: str, changes: dict[str, Any] | None = None, **training: 
 
 
 class SameForAll:
-    """In the place of `torch`: what is drawn for one sentence of a batch is drawn for all of them."""
+    """Replacement of `torch` that draws the same numbers for all sentences of a batch."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)
@@ -97,7 +97,7 @@ class SameForAll:
 
 @contextmanager
 def without_chance() -> Iterator[None]:
-    """In this process, nothing that is trained depends on which sentences are in a batch together."""
+    """Make training independent of which sentences are in a batch together."""
     build = Model.build
 
     def built(*args: Any) -> Model:
@@ -111,11 +111,11 @@ def without_chance() -> Iterator[None]:
         yield
 
 
-# The gradient of the parts
+# The gradient of the processes
 
 
 class Recorder:
-    """An accelerator whose other processes had their turn before: two rounds, of which the first counts."""
+    """Accelerator for processes that run one after another: a first pass counts, a second one reduces."""
 
     device = torch.device("cpu")
 
@@ -148,7 +148,7 @@ def gradients(model: Model) -> dict[str, Tensor]:
 
 
 def of_processes(model: Model, sentences: Sequence[Any], processes: int) -> tuple[dict[str, Tensor], float]:
-    """The mean gradient and loss of processes that have every n-th sentence each, as in a training."""
+    """Return the mean gradient and loss of processes that have every n-th sentence each."""
     accelerator = Recorder(processes)
     share = Share(accelerator)
     model.network.reduce_count = share.mean_count
@@ -181,7 +181,7 @@ VARIANTS = [
 
 @pytest.mark.parametrize(("method", "changes"), VARIANTS)
 @pytest.mark.parametrize(("sentences", "processes"), [(6, 2), (5, 2), (7, 3), (2, 3), (1, 2)])
-def test_the_gradient_of_the_shares_is_that_of_the_whole_batch(
+def test_mean_gradient_of_processes_equals_that_of_one_batch(
     method: str, changes: dict[str, Any], sentences: int, processes: int
 ) -> None:
     torch.manual_seed(1)
@@ -205,8 +205,8 @@ def test_the_gradient_of_the_shares_is_that_of_the_whole_batch(
         )
 
 
-def test_what_is_predicted_has_a_loss_of_its_own() -> None:
-    """Development data is judged batch by batch, each by one process: the others are not asked."""
+def test_development_loss_is_computed_by_one_process() -> None:
+    """One process computes the loss of a batch of development data, without a reduction."""
     model = Model.build(settings_of("boundary-smoothing"), LEARNT).eval()
     expected = model(model.collate(LEARNT[:3]))["loss"]
     model.network.reduce_count = lambda _: pytest.fail("asked")
@@ -219,7 +219,7 @@ def test_what_is_predicted_has_a_loss_of_its_own() -> None:
 def train_beside(
     out: Path, tree: dict[str, Any], rank: int, port: int, dies_at: int, more: dict[str, Any]
 ) -> None:
-    """One of two processes, as torchrun would start it."""
+    """Run one of two processes, as torchrun would start it."""
     torch.set_num_threads(1)
     log = os.open(out.with_name(f"{out.name}-{rank}.log"), os.O_WRONLY | os.O_CREAT)
     os.dup2(log, 1)
@@ -241,7 +241,7 @@ def train_beside(
 
 
 def two(out: Path, settings: Config, *, dies_at: int = 0, **more: Any) -> list[int | None]:
-    """Their exit codes."""
+    """Train with two processes and return their exit codes."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
@@ -254,16 +254,16 @@ def two(out: Path, settings: Config, *, dies_at: int = 0, **more: Any) -> list[i
     for process in processes:
         process.start()
     for process in processes:
-        process.join(300)  # a busy machine is no bug
+        process.join(300)  # for a busy machine
         process.kill()
     return [process.exitcode for process in processes]
 
 
 def assert_near(one: Path, other: Path, *, weight: float = 1e-4, score: float = 1e-4) -> None:
-    """That two runs ended alike, as far as rounding lets them: weights, losses, scores.
+    """Assert that the weights, losses and scores of two runs are equal up to rounding.
 
     The bias of attention's keys has no effect, since softmax does not see it: its gradient is rounding alone,
-    and the optimiser, to which only the direction matters, goes somewhere with it.
+    and the optimiser, which uses only the direction, moves it at random.
     """
     mine, theirs = weights(one), weights(other)
     assert mine.keys() == theirs.keys()
@@ -279,8 +279,8 @@ def assert_near(one: Path, other: Path, *, weight: float = 1e-4, score: float = 
 
 
 @pytest.mark.slow
-def test_two_processes_are_as_good_as_one_with_the_doubled_batch(tmp_path: Path) -> None:
-    """Also when a batch has one sentence, and the second process none."""
+def test_two_processes_train_like_one_with_the_doubled_batch(tmp_path: Path) -> None:
+    """Including a batch of one sentence, where the second process has none."""
     training: dict[str, Any] = {"epochs": 15, "learning_rate": 0.03, "warmup": 0}
     changes = {"predict": {"batch_size": 2}}  # so that both have something to predict
     settings = [settings_of("boundary-smoothing", changes, batch_size=size, **training) for size in (2, 4)]
@@ -294,7 +294,7 @@ def test_two_processes_are_as_good_as_one_with_the_doubled_batch(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_two_processes_that_accumulate_and_log_several_terms(tmp_path: Path) -> None:
+def test_two_processes_accumulate_and_log_like_one(tmp_path: Path) -> None:
     training = {"epochs": 2, "accumulate": 4}  # 6 batches in an epoch
     assert two(tmp_path / "two", settings_of("locate-and-label", batch_size=2, **training)) == [0, 0]
     with without_chance():
@@ -304,8 +304,8 @@ def test_two_processes_that_accumulate_and_log_several_terms(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_two_processes_that_are_killed_and_resumed(tmp_path: Path) -> None:
-    settings = config(batch_size=2)  # with dropout: each process has chance of its own, and keeps it
+def test_two_killed_processes_resume_bit_for_bit(tmp_path: Path) -> None:
+    settings = config(batch_size=2)  # with dropout: each process has its own random state, and restores it
     killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
     assert two(killed, settings, dies_at=9) == [-signal.SIGKILL] * 2
     checkpoint = killed / "checkpoints" / "checkpoint-6"
@@ -324,7 +324,7 @@ def test_two_processes_that_are_killed_and_resumed(tmp_path: Path) -> None:
 # Precision
 
 
-def test_the_precision_of_accelerate_launch_is_recorded(
+def test_uses_and_saves_the_precision_of_accelerate_launch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
@@ -336,7 +336,7 @@ def test_the_precision_of_accelerate_launch_is_recorded(
 
 
 @pytest.mark.parametrize("precision", ["fp16", "fp8"])
-def test_a_precision_that_there_is_not(
+def test_refuses_an_unsupported_launch_precision(
     precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", precision)
@@ -365,7 +365,7 @@ with without_chance(), before_step(dies_at, lambda: os.kill(os.getpid(), signal.
 def launch(
     folder: Path, processes: int, *arguments: str, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`fencepost train` without chance, alone or by torchrun."""
+    """Run `fencepost train` with no random differences, alone or by torchrun."""
     script = folder / "launched.py"
     script.write_text(LAUNCHED)
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
@@ -382,7 +382,7 @@ def launch(
 
 
 def prepared(folder: Path, settings: Config, sentences: int = 35) -> tuple[str, ...]:
-    """Files with the settings and some sentences (in batches of 8, the last one has 3), as arguments."""
+    """Write settings and sentences (the last batch of 8 has only 3) and return the arguments."""
     (folder / "settings.yaml").write_text(settings.to_yaml())
     write(islice(read("sample:train"), sentences), folder / "train.jsonl")
     write(islice(read("sample:train"), sentences // 2), folder / "dev.jsonl")
@@ -390,7 +390,7 @@ def prepared(folder: Path, settings: Config, sentences: int = 35) -> tuple[str, 
 
 
 def compared(tmp_path: Path, settings: Config, sentences: int = 35) -> tuple[Path, Path]:
-    """A run of two processes with 4 sentences each in a batch, and one of a single process with 8."""
+    """Train with two processes with batches of 4 each, and with one with batches of 8."""
     data = prepared(tmp_path, settings, sentences)
     for name, processes, size in (("two", 2, 4), ("one", 1, 8)):
         process = launch(tmp_path, processes, *data, "--out", name, "--batch-size", str(size))
@@ -405,15 +405,21 @@ def compared(tmp_path: Path, settings: Config, sentences: int = 35) -> tuple[Pat
         ("boundary-smoothing", 35, 12, 0.02, 1e-4),
         ("boundary-offset", 35, 15, 0.01, 1e-4),
         ("locate-and-label", 99, 10, 0.02, 1e-4),
-        ("diffusion", 35, 15, 0.01, 1e-3),  # which span is matched to which entity may hang on the last digit
+        (
+            "diffusion",
+            35,
+            15,
+            0.01,
+            1e-3,
+        ),  # which span is matched to which entity may depend on the last digit
     ],
 )
-def test_torchrun_is_as_good_as_one_process_with_the_doubled_batch(
+def test_torchrun_trains_like_one_process_with_the_doubled_batch(
     method: str, sentences: int, epochs: int, rate: float, far: float, tmp_path: Path
 ) -> None:
-    """So long that something is found, at rates at which rounding stays what it is.
+    """Epochs suffice to predict entities, at rates at which differences of rounding stay small.
 
-    At higher ones it grows until it shows, also in one process whose batches have another order.
+    At higher rates they grow, also in one process whose batches have another order.
     """
     settings = settings_of(method, epochs=epochs, learning_rate=rate, warmup=0.1)
     together, alone = compared(tmp_path, settings, sentences)
@@ -422,7 +428,7 @@ def test_torchrun_is_as_good_as_one_process_with_the_doubled_batch(
 
 
 @pytest.mark.slow
-def test_torchrun_with_a_pretrained_encoder(tmp_path: Path) -> None:
+def test_torchrun_trains_a_pretrained_encoder_like_one_process(tmp_path: Path) -> None:
     settings = settings_of("boundary-smoothing", {"encoder": {"name": "minilm"}}, epochs=12)
     together, alone = compared(tmp_path, settings)
     assert max(record["dev_f1"] for record in result(alone)["epochs"]) > 0.02
@@ -430,8 +436,8 @@ def test_torchrun_with_a_pretrained_encoder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_torchrun_in_bfloat16(tmp_path: Path) -> None:
-    """Rounded to three digits, so that runs differ; but hardly in what they have learnt."""
+def test_torchrun_in_bfloat16_has_similar_losses(tmp_path: Path) -> None:
+    """Numbers have three digits, so runs differ, but only slightly in their losses."""
     together, alone = compared(tmp_path, settings_of("boundary-smoothing", precision="bfloat16"))
     losses = [[record["dev_loss"] for record in result(out)["epochs"]] for out in (together, alone)]
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
@@ -439,8 +445,8 @@ def test_torchrun_in_bfloat16(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_torchrun_when_one_process_dies(tmp_path: Path) -> None:
-    """The other one does not wait for it, and the run can be resumed."""
+def test_torchrun_fails_if_a_process_dies_and_can_be_resumed(tmp_path: Path) -> None:
+    """The other process does not wait for it."""
     settings = settings_of("boundary-smoothing")
     data = (*prepared(tmp_path, settings), "--batch-size", "4", "--out", "model")
     dead = launch(tmp_path, 2, *data, environment={"DIES_AT": "8"})
@@ -452,7 +458,7 @@ def test_torchrun_when_one_process_dies(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_torchrun_with_data_that_is_not_there(tmp_path: Path) -> None:
+def test_torchrun_reports_missing_data(tmp_path: Path) -> None:
     process = launch(tmp_path, 2, "--train", "nothing.conll", "--out", "model")
     assert process.returncode != 0
     assert "nothing.conll" in process.stderr

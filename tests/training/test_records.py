@@ -33,14 +33,14 @@ SHOWN, HIDDEN = "\x1b[?25h", "\x1b[?25l"  # the cursor
 # The file
 
 
-def test_a_line_that_was_cut_off_is_no_record(tmp_path: Path) -> None:
+def test_ignores_an_incomplete_last_line(tmp_path: Path) -> None:
     assert read_records(tmp_path) == []
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"step": 3, "los')
     assert read_records(tmp_path) == [{"step": 1}, {"step": 2}]
 
 
-def test_each_record_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a reader, or a kill, sees whole lines."""
+def test_each_record_is_written_immediately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader sees whole lines at any time, even after a kill."""
     contents: list[bytes] = []
     records = Records(tmp_path)
     records.begin([], 0, 30, 5)
@@ -59,7 +59,7 @@ def test_each_record_is_written_at_once(tmp_path: Path, monkeypatch: pytest.Monk
     }
 
 
-def test_the_terms_of_a_loss_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_the_terms_of_the_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loss = BoundarySmoothing.loss
 
     def in_two(self: BoundarySmoothing, *args: Any) -> dict[str, Any]:
@@ -73,12 +73,12 @@ def test_the_terms_of_a_loss_are_recorded(tmp_path: Path, monkeypatch: pytest.Mo
         assert record["other_loss"] == pytest.approx(0.75 * record["loss"], rel=1e-5)
 
 
-# What is shown
+# Output
 
 
 @pytest.fixture
 def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], io.StringIO]:
-    """Makes trainings speak to a terminal of this width."""
+    """Send the output of trainings to a terminal of this width."""
 
     def prepare(width: int) -> io.StringIO:
         stream = io.StringIO()
@@ -89,7 +89,7 @@ def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], io.StringI
     return prepare
 
 
-def test_a_line_for_each_epoch_where_there_is_no_terminal(
+def test_prints_a_line_per_epoch_without_a_terminal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
@@ -112,7 +112,7 @@ def test_a_line_for_each_epoch_where_there_is_no_terminal(
     assert lines[0][4]  # type: ignore[index]
 
 
-def test_without_development_data_the_line_has_the_loss(
+def test_line_has_only_the_loss_without_development_data(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run(tmp_path / "model", config(epochs=2, batch_size=12), dev=False, quiet=False)
@@ -122,13 +122,13 @@ def test_without_development_data_the_line_has_the_loss(
     ]
 
 
-def test_nothing_is_said_in_quiet(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run(tmp_path / "model", config(epochs=1))
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("width", [100, 60])
-def test_a_bar_with_loss_and_f1_in_a_terminal(
+def test_terminal_shows_a_bar_with_loss_and_f1(
     width: int, tmp_path: Path, open_terminal: Callable[[int], io.StringIO], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = open_terminal(width)
@@ -137,7 +137,7 @@ def test_a_bar_with_loss_and_f1_in_a_terminal(
 
     def noted(self: Display, *args: Any, **kwargs: Any) -> None:
         update(self, *args, **kwargs)
-        self.bar.refresh()  # at once, however fast the training is
+        self.bar.refresh()  # immediately, however fast the training is
         frame = stream.getvalue().rpartition("\r\x1b[2K")[2]
         frames.append(re.sub(r"\x1b\[[0-9;]*m", "", frame))
 
@@ -154,7 +154,7 @@ def test_a_bar_with_loss_and_f1_in_a_terminal(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_the_bar_is_closed_whatever_happens(
+def test_errors_close_the_progress_bar(
     error: type[BaseException], tmp_path: Path, open_terminal: Callable[[int], io.StringIO]
 ) -> None:
     stream = open_terminal(80)
@@ -167,7 +167,7 @@ def test_the_bar_is_closed_whatever_happens(
     assert stream.getvalue().endswith(f"{SHOWN}\r\x1b[1A\x1b[2K")
 
 
-def test_a_real_terminal_gets_the_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_terminal_shows_the_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = pty.openpty()
     output = bytearray()
 
@@ -189,7 +189,7 @@ def test_a_real_terminal_gets_the_bar(tmp_path: Path, monkeypatch: pytest.Monkey
     assert b"epoch   1   loss" in output
 
 
-def test_transformers_is_as_talkative_as_before(tmp_path: Path) -> None:
+def test_verbosity_of_transformers_is_restored(tmp_path: Path) -> None:
     before = transformers_logging.get_verbosity()
     try:
         transformers_logging.set_verbosity_info()

@@ -63,7 +63,7 @@ def checkpoints(out: Path) -> list[str]:
 # Killed
 
 
-def test_killed_from_outside_in_the_middle_of_an_epoch(undisturbed: Path, tmp_path: Path) -> None:
+def test_resumes_after_an_external_kill(undisturbed: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     process = start(Plan(out, {}, pause=0.05))
     deadline = time.monotonic() + 60
@@ -89,7 +89,7 @@ def test_killed_from_outside_in_the_middle_of_an_epoch(undisturbed: Path, tmp_pa
         ({"schedule": "cosine", "clip": 0, "seed": 3, "weight_decay": 0.1}, True, 2 * STEPS + 1),
     ],
 )
-def test_killed_in_the_middle_of_an_epoch(
+def test_resumes_in_the_middle_of_an_epoch(
     training: dict[str, Any], dev: bool, step: int, tmp_path: Path
 ) -> None:
     killed(tmp_path / "model", "before step", step, training=training, dev=dev)
@@ -109,7 +109,9 @@ def test_killed_in_the_middle_of_an_epoch(
         ("before the result is saved", 0, ["checkpoint-24", "checkpoint-36"]),
     ],
 )
-def test_killed_anywhere(undisturbed: Path, place: str, at: int, left: list[str], tmp_path: Path) -> None:
+def test_resumes_after_a_kill_at_any_stage(
+    undisturbed: Path, place: str, at: int, left: list[str], tmp_path: Path
+) -> None:
     out = tmp_path / "model"
     killed(out, place, at)
     assert len(checkpoints(out)) == len(left)
@@ -118,7 +120,7 @@ def test_killed_anywhere(undisturbed: Path, place: str, at: int, left: list[str]
     assert_same(out, undisturbed)
 
 
-def test_killed_twice_and_tensorboard_has_each_step_once(undisturbed: Path, tmp_path: Path) -> None:
+def test_tensorboard_has_each_step_once_after_two_interruptions(undisturbed: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     killed(out, "before step", MIDDLE + 5)
     with before_step(2 * STEPS + 11, _interrupt), pytest.raises(KeyboardInterrupt):
@@ -143,9 +145,7 @@ def _scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
     }
 
 
-def test_killed_before_the_first_checkpoint_tensorboard_starts_again(
-    undisturbed: Path, tmp_path: Path
-) -> None:
+def test_tensorboard_restarts_without_a_checkpoint(undisturbed: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     with before_step(STEPS, _interrupt), pytest.raises(KeyboardInterrupt):
         run(out)
@@ -154,7 +154,7 @@ def test_killed_before_the_first_checkpoint_tensorboard_starts_again(
     assert _scalars(out / "tensorboard") == _scalars(undisturbed / "tensorboard")
 
 
-def test_ctrl_c_leaves_a_run_that_can_be_resumed(undisturbed: Path, tmp_path: Path) -> None:
+def test_resumes_after_ctrl_c(undisturbed: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     with before_step(MIDDLE, _interrupt), pytest.raises(KeyboardInterrupt):
         run(out)
@@ -171,7 +171,9 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(undisturbed: Path, tmp_path: Pa
     "place",
     [pytest.param("before the checkpoints are removed", marks=slow), "while the checkpoints are removed"],
 )
-def test_killed_when_all_but_the_checkpoints_is_done(place: str, undisturbed: Path, tmp_path: Path) -> None:
+def test_killed_while_removing_checkpoints_has_the_complete_result(
+    place: str, undisturbed: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "model"
     killed(out, place)
     assert (out / "metrics.json").is_file()
@@ -183,8 +185,8 @@ def test_killed_when_all_but_the_checkpoints_is_done(place: str, undisturbed: Pa
     assert_same(out, undisturbed)
 
 
-def test_a_run_that_was_stopped_at_its_end_is_resumed_there(undisturbed: Path, tmp_path: Path) -> None:
-    """As when the disk is full while the report is written."""
+def test_resumes_at_the_end_without_training_again(undisturbed: Path, tmp_path: Path) -> None:
+    """For example, if the disk was full when the report was written."""
     out, ends = tmp_path / "model", list[Outcome]()
     with pytest.raises(KeyboardInterrupt):
         run(out, at_end=lambda _: _interrupt())
@@ -195,7 +197,7 @@ def test_a_run_that_was_stopped_at_its_end_is_resumed_there(undisturbed: Path, t
     assert_same(out, undisturbed)
 
 
-def test_killed_before_the_data_was_noted(undisturbed: Path, tmp_path: Path) -> None:
+def test_resumes_without_fingerprints_of_the_data(undisturbed: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     out.mkdir()
     (out / "run.yaml").write_text(config().to_yaml())
@@ -204,7 +206,7 @@ def test_killed_before_the_data_was_noted(undisturbed: Path, tmp_path: Path) -> 
     assert_same(out, undisturbed)
 
 
-def test_leftovers_alone_are_an_empty_folder(undisturbed: Path, tmp_path: Path) -> None:
+def test_folder_with_only_temporary_files_counts_as_empty(undisturbed: Path, tmp_path: Path) -> None:
     (tmp_path / ".fencepost-abcdefgh").mkdir()
     (tmp_path / ".fencepost-abcdefgh" / "run.yaml").write_text("method:")
     run(tmp_path)
@@ -224,8 +226,8 @@ def test_leftovers_alone_are_an_empty_folder(undisturbed: Path, tmp_path: Path) 
         (50_000, r"checkpoints/checkpoint-24/optimizer\.safetensors"),
     ],
 )
-def test_a_full_disk_costs_nothing(limit: int, file: str, undisturbed: Path, tmp_path: Path) -> None:
-    """Sizes that files exceed in the second epoch, and which is the first of them."""
+def test_resumes_after_a_full_disk(limit: int, file: str, undisturbed: Path, tmp_path: Path) -> None:
+    """Limits that files exceed in the second epoch, and the first file that does."""
     out = tmp_path / "model"
     with ExitStack() as stack:
         stack.enter_context(before_step(STEPS + 3, lambda: stack.enter_context(file_size_limit(limit))))
@@ -237,7 +239,9 @@ def test_a_full_disk_costs_nothing(limit: int, file: str, undisturbed: Path, tmp
     assert_same(out, undisturbed)
 
 
-def test_a_full_disk_at_the_end(undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumes_after_a_full_disk_at_the_end(
+    undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "model"
     monkeypatch.setattr(run_module, "make_model_card", lambda *_: "x" * 300_000)
     with file_size_limit(200_000), pytest.raises(WriteError, match=r"README.md: cannot be written: "):
@@ -247,10 +251,10 @@ def test_a_full_disk_at_the_end(undisturbed: Path, tmp_path: Path, monkeypatch: 
     assert_same(out, undisturbed)
 
 
-# What was known before the kill is known after it
+# State that survives a kill
 
 
-def test_the_best_epoch_may_be_one_before_the_kill(tmp_path: Path) -> None:
+def test_best_epoch_can_be_before_the_kill(tmp_path: Path) -> None:
     scores = [0.5, 0.1, 0.3, 0.2]
     for name in ("model", "undisturbed"):
         out = tmp_path / name
@@ -264,8 +268,8 @@ def test_the_best_epoch_may_be_one_before_the_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["before step", pytest.param("before the model is saved", marks=slow)])
-def test_the_folder_may_have_moved(place: str, tmp_path: Path) -> None:
-    """The best epoch's checkpoint is found in the new place."""
+def test_resumes_in_a_moved_folder(place: str, tmp_path: Path) -> None:
+    """The checkpoint of the best epoch is found in the new folder."""
     killed(tmp_path / "old", place, MIDDLE, scores=[0.5, 0.1, 0.3])
     (tmp_path / "old").rename(tmp_path / "new")
     with scripted(tmp_path / "new", [0.5, 0.1, 0.3]):
@@ -279,8 +283,8 @@ def test_the_folder_may_have_moved(place: str, tmp_path: Path) -> None:
     ("place", "at"),
     [("before step", 2 * STEPS + 3), pytest.param("before the model is saved", 0, marks=slow)],
 )
-def test_patience_continues_where_it_was(place: str, at: int, tmp_path: Path) -> None:
-    """Killed when half of it is spent, and when all of it is: either way it ends after epoch 3."""
+def test_patience_is_kept_after_a_kill(place: str, at: int, tmp_path: Path) -> None:
+    """Killed when half or all of the patience is used: both runs end after epoch 3."""
     out, training = tmp_path / "model", {"epochs": 6, "patience": 2}
     scores = [0.5, 0.1, 0.3, 0.9, 0.9, 0.9]
     killed(out, place, at, training=training, scores=scores)
@@ -297,7 +301,7 @@ def test_patience_continues_where_it_was(place: str, at: int, tmp_path: Path) ->
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was broken off in its third epoch."""
+    """Folder of a run that was interrupted in its third epoch."""
     out = tmp_path_factory.mktemp("interrupted") / "model"
     with before_step(2 * STEPS + 5, _interrupt), pytest.raises(KeyboardInterrupt):
         run(out)
@@ -316,7 +320,7 @@ FILES = (
 )
 
 
-def test_a_checkpoint_is_a_model_and_has_no_pickle(interrupted: Path) -> None:
+def test_checkpoint_is_a_model_without_pickles(interrupted: Path) -> None:
     checkpoint = find_last_checkpoint(interrupted / "checkpoints")
     assert checkpoint is not None
     assert checkpoint.name == "checkpoint-24"
@@ -324,7 +328,7 @@ def test_a_checkpoint_is_a_model_and_has_no_pickle(interrupted: Path) -> None:
     assert sorted(path.name for path in checkpoint.iterdir()) == ["SHA256SUMS", *FILES]
 
 
-def test_the_weights_of_a_checkpoint_are_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_of_a_checkpoint_are_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[str] = []
 
     def noted(path: Path) -> str:
@@ -338,7 +342,7 @@ def test_the_weights_of_a_checkpoint_are_hashed_once(tmp_path: Path, monkeypatch
     assert hashed.count("optimizer.safetensors") == 2
 
 
-def test_a_checkpoint_that_is_not_complete_is_not_used(
+def test_ignores_an_incomplete_checkpoint(
     interrupted: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = shutil.copytree(interrupted, tmp_path / "model")
@@ -347,11 +351,11 @@ def test_a_checkpoint_that_is_not_complete_is_not_used(
         (newest / name).unlink()
     assert find_last_checkpoint(out / "checkpoints") == newest.with_name("checkpoint-12")
     run(out, resume=True)
-    assert "damaged" not in capsys.readouterr().err  # it was killed, and nothing else
+    assert "damaged" not in capsys.readouterr().err  # an incomplete checkpoint is not damaged
     assert_same(out, undisturbed)
 
 
-def test_the_newest_checkpoint_is_the_one_with_most_steps(tmp_path: Path) -> None:
+def test_last_checkpoint_has_the_most_steps(tmp_path: Path) -> None:
     assert find_last_checkpoint(tmp_path) is None
     assert find_last_checkpoint(tmp_path / "nothing") is None
     for name in ("checkpoint-9", "checkpoint-10", "checkpoint-best", "checkpoint-11", "other"):
@@ -384,7 +388,7 @@ def nest(path: Path) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", [cut, empty, garble, nest, Path.unlink])
-def test_a_damaged_checkpoint_is_not_used(
+def test_ignores_a_damaged_checkpoint(
     damage: Callable[[Path], None], name: str, interrupted: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(interrupted / "checkpoints", tmp_path / "checkpoints")
@@ -392,12 +396,12 @@ def test_a_damaged_checkpoint_is_not_used(
     damage(newer / name)
     messages: list[str] = []
     assert find_resumable(folder, messages.append) == older
-    if not (damage is Path.unlink and name == "sha256.json"):  # which is how an incomplete one looks
+    if not (damage is Path.unlink and name == "sha256.json"):  # then it looks incomplete
         message = f"{newer / name}: damaged; training continues from an earlier checkpoint, {older}"
         assert messages == [message]
 
 
-def test_moments_of_other_shapes_are_damage(interrupted: Path, tmp_path: Path) -> None:
+def test_moments_of_other_shapes_count_as_damage(interrupted: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(interrupted / "checkpoints", tmp_path / "checkpoints")
     moments = folder / "checkpoint-24" / "optimizer.safetensors"
     save_file({name: torch.zeros(3, 5) for name in load_file(moments)}, moments)
@@ -405,7 +409,7 @@ def test_moments_of_other_shapes_are_damage(interrupted: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["optimizer.safetensors", "trainer_state.json"])
-def test_a_run_with_a_damaged_checkpoint_ends_like_any_other(
+def test_resumes_from_an_older_checkpoint_with_the_same_result(
     name: str, interrupted: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = shutil.copytree(interrupted, tmp_path / "model")
@@ -416,7 +420,7 @@ def test_a_run_with_a_damaged_checkpoint_ends_like_any_other(
     assert_same(out, undisturbed)
 
 
-def test_where_all_checkpoints_are_damaged(interrupted: Path, tmp_path: Path) -> None:
+def test_refuses_to_resume_if_all_checkpoints_are_damaged(interrupted: Path, tmp_path: Path) -> None:
     out = shutil.copytree(interrupted, tmp_path / "model")
     for checkpoint in (out / "checkpoints").iterdir():
         cut(checkpoint / "model.safetensors")
@@ -428,8 +432,8 @@ def test_where_all_checkpoints_are_damaged(interrupted: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_the_best_epoch_must_be_undamaged(tmp_path: Path) -> None:
-    """The run could continue from the newest checkpoint, but would have no model in the end."""
+def test_refuses_to_resume_if_the_best_epoch_is_damaged(tmp_path: Path) -> None:
+    """The run could continue from the newest checkpoint, but would not have its best model."""
     out, scores = tmp_path / "model", [0.5, 0.1, 0.3]
     killed(out, "before step", 2 * STEPS + 2, scores=scores)
     garble(out / "checkpoints" / "checkpoint-12" / "model.safetensors")
@@ -437,7 +441,7 @@ def test_the_best_epoch_must_be_undamaged(tmp_path: Path) -> None:
         run(out, resume=True)
 
 
-def test_a_best_epoch_that_is_damaged_meanwhile(tmp_path: Path) -> None:
+def test_reports_a_best_epoch_damaged_during_the_run(tmp_path: Path) -> None:
     out, scores = tmp_path / "model", [0.5, 0.1, 0.3]
     best = out / "checkpoints" / "checkpoint-12" / "config.json"
     with (
@@ -449,14 +453,16 @@ def test_a_best_epoch_that_is_damaged_meanwhile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, nest, Path.unlink])
-def test_damaged_fingerprints(damage: Callable[[Path], None], interrupted: Path, tmp_path: Path) -> None:
+def test_reports_damaged_fingerprints(
+    damage: Callable[[Path], None], interrupted: Path, tmp_path: Path
+) -> None:
     out = shutil.copytree(interrupted, tmp_path / "model")
     damage(out / "data.json")
     with pytest.raises(DataError, match=r"data.json: (this file is (not valid JSON|nested)|cannot be read)"):
         run(out, resume=True)
 
 
-def test_records_after_the_checkpoint_are_written_again(interrupted: Path, tmp_path: Path) -> None:
+def test_records_after_the_checkpoint_are_replaced(interrupted: Path, tmp_path: Path) -> None:
     out = shutil.copytree(interrupted, tmp_path / "model")
     with (out / "metrics.jsonl").open("a") as stream:
         stream.write('{"step": 30, "epoch": 2.5, "loss": 1.0}\n{"step": 36, "epo')
@@ -467,19 +473,19 @@ def test_records_after_the_checkpoint_are_written_again(interrupted: Path, tmp_p
 # What cannot be resumed
 
 
-def test_where_there_is_no_run(tmp_path: Path) -> None:
+def test_refuses_to_resume_without_a_run(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nothing"):
         with pytest.raises(UsageError, match=r"no training to resume.*start a new training without --resume"):
             run(folder, resume=True)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_complete_run(undisturbed: Path) -> None:
+def test_refuses_to_resume_a_complete_run(undisturbed: Path) -> None:
     with pytest.raises(UsageError, match=r"is complete.*give another folder"):
         run(undisturbed, resume=True)
 
 
-def test_with_other_settings(interrupted: Path) -> None:
+def test_refuses_to_resume_with_other_settings(interrupted: Path) -> None:
     settings = config({"method": {"epsilon": 0.3}}, epochs=7)
     with pytest.raises(
         UsageError,
@@ -493,7 +499,7 @@ def test_with_other_settings(interrupted: Path) -> None:
     ("training", "dev"),
     [(LEARNT[1:], DEV), (LEARNT[::-1], DEV), (LEARNT, DEV[1:]), (LEARNT, None), (DEV, LEARNT)],
 )
-def test_with_other_data(training: Any, dev: Any, interrupted: Path) -> None:
+def test_refuses_to_resume_with_other_data(training: Any, dev: Any, interrupted: Path) -> None:
     with pytest.raises(UsageError, match="other training or development data; resume it with the same"):
         train(config(), training, interrupted, dev, resume=True)
     assert find_last_checkpoint(interrupted / "checkpoints") is not None
@@ -503,7 +509,7 @@ def test_with_other_data(training: Any, dev: Any, interrupted: Path) -> None:
 
 
 def test_several_processes_train_one_model(tmp_path: Path) -> None:
-    """As torchrun starts them: each learns from its share, one of them writes."""
+    """They are started like torchrun does; each has its share of the data, one writes."""
     out = tmp_path / "model"
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))

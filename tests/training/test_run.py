@@ -37,13 +37,13 @@ from tests.training.runs import (
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run with a development and a test set."""
+    """Folder of a run with development and test data."""
     out = tmp_path_factory.mktemp("plain") / "model"
     run(out, test=DEV[:5])
     return out
 
 
-def test_learns(tmp_path: Path) -> None:
+def test_learns_the_training_data(tmp_path: Path) -> None:
     sentences = list(read("sample:train"))[:30]
     settings = config(
         {
@@ -61,10 +61,10 @@ def test_learns(tmp_path: Path) -> None:
     assert again.overall.f1 == outcome.best["dev_f1"]
 
 
-# The same again
+# Reproducibility
 
 
-def test_one_seed_is_one_result_in_any_process(plain: Path, tmp_path: Path) -> None:
+def test_same_seed_gives_the_same_result_in_any_process(plain: Path, tmp_path: Path) -> None:
     settings = config()
     run(tmp_path / "here", settings, test=DEV[:5])
     assert_same(tmp_path / "here", plain)
@@ -73,15 +73,15 @@ def test_one_seed_is_one_result_in_any_process(plain: Path, tmp_path: Path) -> N
     assert same_weights(weights(tmp_path / "there"), weights(plain))
     run(tmp_path / "other", config(seed=2))
     assert metrics(tmp_path / "other") != metrics(plain)
-    # a process says one line for each epoch, where it is no terminal, and its libraries say nothing
+    # a process prints one line for each epoch without a terminal, and its libraries print nothing
     lines = (tmp_path / "log").read_text().splitlines()
     assert [line.split()[:2] for line in lines] == [["epoch", "1"], ["epoch", "2"], ["epoch", "3"]]
 
 
-# What is in the folder
+# The folder
 
 
-def test_the_folder_of_a_finished_run(plain: Path) -> None:
+def test_finished_run_has_exactly_these_files(plain: Path) -> None:
     assert {path.name for path in plain.iterdir()} == {
         "README.md",
         "SHA256SUMS",
@@ -96,7 +96,7 @@ def test_the_folder_of_a_finished_run(plain: Path) -> None:
     }
 
 
-def test_the_records_tell_steps_and_epochs(plain: Path) -> None:
+def test_records_have_steps_and_epochs(plain: Path) -> None:
     records = read_records(plain)
     assert [record["step"] for record in records] == [10, 12, 12, 20, 24, 24, 30, 36, 36]
     assert [record["epoch"] for record in records[2::3]] == [1, 2, 3]
@@ -113,7 +113,7 @@ def test_the_records_tell_steps_and_epochs(plain: Path) -> None:
             assert record.keys() == {"step", "epoch", "loss", "grad_norm", "encoder_rate", "head_rate"}
 
 
-def test_the_result_holds_the_epochs_the_best_and_the_test_scores(plain: Path) -> None:
+def test_result_has_epochs_best_epoch_and_test_scores(plain: Path) -> None:
     content = json.loads((plain / "metrics.json").read_text())
     epochs = [record for record in read_records(plain) if "dev_f1" in record]
     best = max(epochs, key=lambda record: record["dev_f1"])
@@ -124,7 +124,7 @@ def test_the_result_holds_the_epochs_the_best_and_the_test_scores(plain: Path) -
     assert content["test"] == json.loads(json.dumps(test.to_dict()))
 
 
-def test_the_card_tells_what_was_measured(plain: Path, tmp_path: Path) -> None:
+def test_card_has_the_measured_scores(plain: Path, tmp_path: Path) -> None:
     card = (plain / "README.md").read_text()
     best = result(plain)["dev"]
     assert f"| development, epoch {best['epoch']:.0f} |" in card
@@ -136,7 +136,7 @@ def test_the_card_tells_what_was_measured(plain: Path, tmp_path: Path) -> None:
     assert "has not been scored" in (tmp_path / "model" / "README.md").read_text()
 
 
-def test_tensorboard_reads_losses_and_scores(plain: Path) -> None:
+def test_tensorboard_has_losses_and_scores(plain: Path) -> None:
     events = EventAccumulator(str(plain / "tensorboard"))
     events.Reload()
     losses = [(event.step, event.value) for event in events.Scalars("loss")]
@@ -146,7 +146,7 @@ def test_tensorboard_reads_losses_and_scores(plain: Path) -> None:
     assert {"dev_loss", "head_rate", "encoder_rate", "grad_norm"} <= set(events.Tags()["scalars"])
 
 
-def test_files_follow_the_umask_and_none_is_a_pickle(tmp_path: Path) -> None:
+def test_files_follow_the_umask_without_pickles(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         run(tmp_path / "model", config(epochs=1))
@@ -158,10 +158,10 @@ def test_files_follow_the_umask_and_none_is_a_pickle(tmp_path: Path) -> None:
             assert path.stat().st_mode & 0o777 == 0o640, path
 
 
-# Which epoch is kept
+# The best epoch
 
 
-def test_the_best_epoch_by_development_f1_is_kept(tmp_path: Path) -> None:
+def test_keeps_the_epoch_with_the_best_development_f1(tmp_path: Path) -> None:
     one, other = tmp_path / "best", tmp_path / "short"
     with scripted(one, [0.1, 0.5, 0.3]):
         outcome = run(one)
@@ -176,7 +176,7 @@ def test_the_best_epoch_by_development_f1_is_kept(tmp_path: Path) -> None:
     assert not same_weights(weights(one), weights(other))
 
 
-def test_the_saved_model_scores_what_its_best_epoch_did(plain: Path) -> None:
+def test_saved_model_has_the_scores_of_its_best_epoch(plain: Path) -> None:
     scores = evaluate(DEV, predict(load_model(plain), DEV)).overall
     best = result(plain)["dev"]
     assert (scores.precision, scores.recall, scores.f1) == tuple(
@@ -184,14 +184,14 @@ def test_the_saved_model_scores_what_its_best_epoch_did(plain: Path) -> None:
     )
 
 
-def test_of_equal_epochs_the_first_is_kept(tmp_path: Path) -> None:
+def test_earlier_epoch_wins_ties(tmp_path: Path) -> None:
     with scripted(tmp_path / "model", [0.2, 0.2, 0.2]):
         outcome = run(tmp_path / "model")
     assert outcome.best is not None
     assert outcome.best["epoch"] == result(tmp_path / "model")["kept_epoch"] == 1
 
 
-def test_without_development_data_the_last_epoch_is_kept(tmp_path: Path) -> None:
+def test_keeps_the_last_epoch_without_development_data(tmp_path: Path) -> None:
     outcome = run(tmp_path / "model", config(epochs=2), dev=False)
     assert (outcome.epochs, outcome.best, outcome.test) == ([], None, None)
     assert result(tmp_path / "model") == {
@@ -218,17 +218,17 @@ def test_patience_ends_the_training(tmp_path: Path) -> None:
     assert result(tmp_path / "three")["kept_epoch"] == 5
 
 
-# Settings that do something
+# Settings
 
 
-def test_batches_can_be_accumulated(tmp_path: Path) -> None:
-    """12 batches, by fives: steps of 5, 5 and 2 batches."""
+def test_accumulates_batches_to_a_step(tmp_path: Path) -> None:
+    """12 batches make steps of 5, 5 and 2 batches."""
     run(tmp_path / "model", config(accumulate=5, epochs=2), dev=False)
     assert [record["step"] for record in metrics(tmp_path / "model")] == [3, 6]
 
 
-def test_accumulated_batches_are_like_one_large_batch(tmp_path: Path) -> None:
-    """Without chance in the network, two steps with one batch each or with all its halves are the same."""
+def test_accumulated_batches_equal_one_large_batch(tmp_path: Path) -> None:
+    """Without dropout, a step with one batch equals one with its four parts."""
     still = {
         "method": {"dropout": 0},
         "encoder": {"lstm": {"dropout": 0}, "scratch": {"word_dropout": 0}},
@@ -241,7 +241,7 @@ def test_accumulated_batches_are_like_one_large_batch(tmp_path: Path) -> None:
         assert one == pytest.approx(other, rel=1e-4)
 
 
-def test_bfloat16_trains_and_the_model_is_still_float32(tmp_path: Path) -> None:
+def test_bfloat16_training_saves_float32_weights(tmp_path: Path) -> None:
     changes = {"encoder": {"scratch": {"characters": "lstm"}}}  # LSTMs stay in float32
     settings = config(changes, precision="bfloat16", epochs=2)
     outcome = run(tmp_path / "half", settings)
@@ -250,14 +250,14 @@ def test_bfloat16_trains_and_the_model_is_still_float32(tmp_path: Path) -> None:
     assert half[0]["loss"] != whole[0]["loss"]
     assert half[0]["loss"] == pytest.approx(whole[0]["loss"], rel=0.01)
     assert {tensor.dtype for tensor in weights(tmp_path / "half").values()} == {torch.float32}
-    # nor does anything of it cling to the model
+    # the forward pass of the model is restored
     assert outcome.model.forward.__func__ is Model.forward
 
 
-# What cannot be done
+# Refusals
 
 
-def test_a_folder_that_holds_something_is_refused(plain: Path, tmp_path: Path) -> None:
+def test_refuses_a_folder_that_is_not_empty(plain: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("do not lose me")
     with pytest.raises(UsageError, match=r"not an empty folder; give another name$"):
         run(tmp_path)
@@ -270,7 +270,7 @@ def test_a_folder_that_holds_something_is_refused(plain: Path, tmp_path: Path) -
         run(tmp_path / "notes.txt" / "model")
 
 
-def test_an_empty_folder_is_fine_and_missing_ones_above_are_made(tmp_path: Path) -> None:
+def test_uses_an_empty_folder_and_creates_missing_parents(tmp_path: Path) -> None:
     run(tmp_path, config(epochs=1), dev=False)
     run(tmp_path / "a" / "b", config(epochs=1), dev=False)
     assert (tmp_path / "a" / "b" / "model.safetensors").is_file()
@@ -285,22 +285,22 @@ def test_an_empty_folder_is_fine_and_missing_ones_above_are_made(tmp_path: Path)
         ([Sentence(["word"])], None, "has no entities: there is nothing to learn"),
     ],
 )
-def test_data_that_cannot_be_learnt_from_leaves_no_folder(
+def test_refused_data_creates_no_folder(
     sentences: list[Sentence], dev: list[Sentence] | None, message: str, tmp_path: Path
 ) -> None:
-    """So that the same command works when the data is corrected."""
+    """The same command must work when the data is corrected."""
     with pytest.raises(UsageError, match=message):
         train(config(), sentences, tmp_path / "model", dev)
     assert not (tmp_path / "model").exists()
 
 
-def test_settings_that_fail_leave_no_folder(tmp_path: Path) -> None:
+def test_refused_settings_create_no_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot be loaded"):
         run(tmp_path / "model", config({"encoder": {"name": str(tmp_path)}}))
     assert not (tmp_path / "model").exists()
 
 
-def test_sentences_without_words_are_passed_over(tmp_path: Path) -> None:
+def test_ignores_sentences_without_words(tmp_path: Path) -> None:
     empty = replace(LEARNT[0], words=(), entities=(), space_after=None)
     train(config(epochs=1), [empty, *LEARNT, empty], tmp_path / "model", [empty, *DEV, empty])
     run(tmp_path / "without", config(epochs=1))
@@ -310,19 +310,19 @@ def test_sentences_without_words_are_passed_over(tmp_path: Path) -> None:
 # Devices
 
 
-def test_a_device_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_an_unavailable_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
     with pytest.raises(UsageError, match=r"^the device cuda is not available; this machine has cpu$"):
         run(tmp_path / "model", device="cuda")
     assert not (tmp_path / "model").exists()
 
 
-def test_the_cpu_can_be_chosen(plain: Path, tmp_path: Path) -> None:
+def test_trains_on_the_cpu_if_asked(plain: Path, tmp_path: Path) -> None:
     run(tmp_path / "model", test=DEV[:5], device="cpu")
     assert_same(tmp_path / "model", plain)
 
 
-def test_several_graphics_cards_are_not_used_by_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_uses_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

@@ -31,7 +31,7 @@ def settings_of(method, epochs):
 
 @pytest.fixture(scope="module", params=METHODS)
 def trained(request, tmp_path_factory):
-    """The folder of a model of two types, by each method."""
+    """Folder of a model of two types, by each method."""
     folder = tmp_path_factory.mktemp("old") / "model"
     train(settings_of(request.param, 2), OLD, folder)
     return folder
@@ -67,7 +67,7 @@ def test_old_types_keep_their_weights_and_new_ones_are_added(trained, tmp_path):
     assert set(fencepost.load(tmp_path / "new").types) == set(new.types)
 
 
-def test_a_model_continues_where_it_was(tmp_path):
+def test_training_continues_from_the_old_scores(tmp_path):
     config = settings_of("boundary-smoothing", 15)
     train(config, OLD, tmp_path / "old")
     start = Start(tmp_path / "old", OLD)
@@ -79,7 +79,7 @@ def test_a_model_continues_where_it_was(tmp_path):
     assert again.forgetting["after"]["f1"] == pytest.approx(again.forgetting["before"]["f1"], abs=0.02)
 
 
-def test_python_and_files(tmp_path):
+def test_python_api_starts_from_a_model_and_refuses_bad_ones(tmp_path):
     fencepost.train(OLD, tmp_path / "old", config=settings_of("boundary-smoothing", 1), quiet=True)
     outcome = fencepost.train(
         SENTENCES, tmp_path / "new", start=tmp_path / "old", old_test=OLD, epochs=1, quiet=True
@@ -97,7 +97,7 @@ def test_python_and_files(tmp_path):
         fencepost.train(SENTENCES, tmp_path / "x", old_test=OLD)
 
 
-def test_another_network_is_refused(tmp_path):
+def test_refuses_settings_that_do_not_fit_the_weights(tmp_path):
     train(settings_of("boundary-smoothing", 1), OLD, tmp_path / "old")
     start = Start(tmp_path / "old")
     config = Config.compose(base=start.read_settings(), changes=["method.size=7"])
@@ -105,7 +105,7 @@ def test_another_network_is_refused(tmp_path):
         start.build(config, SENTENCES)
 
 
-def test_a_resumed_run_has_the_same_start(tmp_path):
+def test_resuming_needs_the_same_start(tmp_path):
     for name, seed in (("one", 1), ("two", 2)):
         config = settings_of("boundary-smoothing", 1)
         training = config.training.model_copy(update={"seed": seed})
@@ -128,7 +128,7 @@ def test_a_resumed_run_has_the_same_start(tmp_path):
     assert all(torch.equal(weight, resumed[name]) for name, weight in whole.model.state_dict().items())
 
 
-def test_weights_of_types_move_to_their_places():
+def test_weights_of_types_move_to_their_new_indices():
     old = {"u": torch.tensor([[0.0, 1, 2]]), "v": torch.tensor([10.0, 20]), "w": torch.ones(3)}
     new = {"u": torch.full((1, 5), -1.0), "v": torch.full((4,), -1.0), "w": torch.zeros(3)}
     weights = extend_weights(old, new, ["b", "d"], ["a", "b", "c", "d"])

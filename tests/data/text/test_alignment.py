@@ -1,4 +1,4 @@
-"""Character spans to words: every span is kept, exactly."""
+"""Character spans to words: every span is kept exactly."""
 
 import itertools
 
@@ -29,7 +29,7 @@ def annotated_texts(draw):
 @pytest.mark.parametrize("name", SPLITTERS)
 @settings(max_examples=50)
 @given(annotated=annotated_texts())
-def test_every_span_is_an_entity_of_exactly_its_characters(name, annotated):
+def test_every_span_is_an_entity_with_the_same_characters(name, annotated):
     text, spans = annotated
     document = align(text, spans, SPLITTERS[name].split(text))
     entities = sorted(
@@ -53,7 +53,7 @@ def trimmed(text, span):
 
 @settings(max_examples=100)
 @given(annotated_texts())
-def test_sentences_are_joined_only_where_a_span_runs_over_their_boundary(annotated):
+def test_only_spans_across_sentences_join_them(annotated):
     text, spans = annotated
     before = SPLITTERS["en"].split(text)
     starts = {words[0][0] for words in align(text, spans, before).offsets}
@@ -62,7 +62,7 @@ def test_sentences_are_joined_only_where_a_span_runs_over_their_boundary(annotat
         assert (beginning in starts) != any(start < beginning < end for start, end in edges)
 
 
-def test_a_word_is_cut_where_a_span_ends_inside_it():
+def test_span_inside_a_word_splits_it():
     document = align("pre-Columbian art", [CharSpan(4, 13, "X")], [[(0, 13), (14, 17)]])
     [sentence] = document.sentences
     assert sentence.words == ("pre-", "Columbian", "art")
@@ -71,7 +71,7 @@ def test_a_word_is_cut_where_a_span_ends_inside_it():
     assert document.words_split == 1
 
 
-def test_white_space_at_the_edges_is_trimmed():
+def test_white_space_around_spans_is_trimmed():
     [sentence] = align("a  b  c", [CharSpan(1, 6, "X")], [[(0, 1), (3, 4), (6, 7)]]).sentences
     assert sentence.entities == (Entity(1, 2, "X"),)
 
@@ -85,12 +85,12 @@ def test_white_space_at_the_edges_is_trimmed():
         (CharSpan(1, 3, "X"), r"\[1, 3\) contains only white space"),
     ],
 )
-def test_a_span_without_characters_is_refused(span, message):
+def test_refuses_spans_without_characters(span, message):
     with pytest.raises(ValueError, match=message):
         align("a  b", [span], [[(0, 1), (3, 4)]])
 
 
-def test_very_many_spans_over_very_many_sentences_take_no_quadratic_time():
+def test_aligns_20000_spans_across_20000_sentences():
     text = "a.\n" * 20_000
     sentences = [[(start, start + 2)] for start in range(0, len(text), 3)]
     document = align(text, [CharSpan(0, len(text), "X")] * 20_000, sentences)

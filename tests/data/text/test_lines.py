@@ -1,4 +1,4 @@
-"""Line breaks: which of them end a sentence."""
+"""Line breaks that end a sentence, and those that do not."""
 
 import re
 import textwrap
@@ -42,7 +42,7 @@ TEXTS = st.lists(
 
 
 def lines_of(text, mode="auto"):
-    """The text between the places where sentences must end."""
+    """Return the parts of the text between sentence ends."""
     places = [0, *find_sentence_ends(text, mode), len(text)]
     return [" ".join(text[a:b].split()) for a, b in pairwise(places) if text[a:b].strip()]
 
@@ -72,12 +72,12 @@ def sentences_of(text, mode="auto"):
         SONNET,
         ROADS,
         "2024-01-01 10:00:01 the server of the University was started by Ada\n" * 4,
-        f"{PROSE.strip()}\n{PROSE.strip()}\nParis",  # a paragraph a line
+        f"{PROSE.strip()}\n{PROSE.strip()}\nParis",  # one paragraph per line
         "I shall be there.\n> Will you come\n>> Yes\n> Why\nBecause",
         "See you then\n-- \nAda Lovelace\nLondon",
     ],
 )
-def test_these_line_breaks_end_a_sentence(text):
+def test_line_breaks_of_lists_headings_and_verse_end_sentences(text):
     assert lines_of(text) == [" ".join(line.split()) for line in text.split("\n") if line.strip()]
     assert lines_of(text.replace("\n", "\r\n")) == lines_of(text)
     assert lines_of(text.replace("\n", "\r")) == lines_of(text)
@@ -87,7 +87,7 @@ def test_these_line_breaks_end_a_sentence(text):
 @pytest.mark.parametrize(
     "paragraph", [PROSE, PROSE + PROSE.replace(" -", ","), PROSE[:150], f"{PROSE}It was Ada.", PROSE.lower()]
 )
-def test_a_wrapped_paragraph_is_one_piece(paragraph, width):
+def test_wrapped_paragraph_is_not_split(paragraph, width):
     wrapped = textwrap.fill(paragraph, width)
     assert lines_of(wrapped) == [" ".join(wrapped.split())]
     assert lines_of(wrapped.replace("\n", "\r\n")) == [" ".join(wrapped.split())]
@@ -108,11 +108,11 @@ def test_a_wrapped_paragraph_is_one_piece(paragraph, width):
         "阿达在伦敦见到了查尔斯巴贝奇他当时是剑桥大学的教授他们谈了很多\n小时主要是关于他的机器然后她给母亲写了一封长信",
     ],
 )
-def test_these_line_breaks_are_spaces(text):
+def test_line_breaks_inside_a_sentence_are_spaces(text):
     assert len(lines_of(text)) == 1
 
 
-def test_an_email():
+def test_splits_an_email():
     text = (
         "Hi Sarah,\n"
         "the meeting with Dr. Babbage of the University of Cambridge was moved to\n"
@@ -134,7 +134,7 @@ def test_an_email():
     ]
 
 
-def test_words_on_both_sides_of_a_break_are_in_one_sentence_or_in_two():
+def test_line_mode_decides_whether_a_break_ends_a_sentence():
     text = "- Budget: $5m\n- Owner: Sarah Lee"
     assert [words[-1] for words in sentences_of(text)] == ["m", "Lee"]
     assert [words[-1] for words in sentences_of(text, "join")] == ["Lee"]
@@ -144,7 +144,7 @@ def test_words_on_both_sides_of_a_break_are_in_one_sentence_or_in_two():
 @pytest.mark.parametrize("mode", SPLITTERS)
 @given(text=TEXTS)
 @settings(max_examples=100)
-def test_every_character_but_white_space_is_in_one_word_in_order(mode, text):
+def test_words_cover_all_characters_in_order(mode, text):
     sentences = SPLITTERS[mode].split(text)
     words = [word for sentence in sentences for word in sentence]
     assert all(sentences)
@@ -154,7 +154,7 @@ def test_every_character_but_white_space_is_in_one_word_in_order(mode, text):
 
 @given(text=TEXTS, mode=st.sampled_from(["auto", "break", "join"]))
 @settings(max_examples=200)
-def test_sentences_end_at_beginnings_of_lines_and_at_blank_lines(text, mode):
+def test_sentence_ends_are_line_starts_including_all_blank_lines(text, mode):
     beginnings = {match.end() for match in re.finditer("\r\n|" + LINE_BREAK.pattern, text)} | {len(text)}
     ends = list(find_sentence_ends(text, mode))
     assert ends == sorted(set(ends))
@@ -176,7 +176,7 @@ def test_break_ends_a_sentence_at_every_line_break(text):
 
 @given(text=TEXTS)
 @settings(max_examples=200)
-def test_join_is_the_text_with_spaces_for_line_breaks_up_to_blank_lines(text):
+def test_join_treats_single_line_breaks_as_spaces(text):
     places = [0, *find_sentence_ends(text, "join"), len(text)]
     expected = []
     for start, end in pairwise(places):
@@ -187,7 +187,7 @@ def test_join_is_the_text_with_spaces_for_line_breaks_up_to_blank_lines(text):
 
 @given(text=TEXTS, data=st.data())
 @settings(max_examples=100)
-def test_annotations_over_line_breaks_are_never_lost(text, data):
+def test_annotations_across_line_breaks_are_kept(text, data):
     solid = [index for index, letter in enumerate(text) if not letter.isspace()]
     ends = st.lists(st.sampled_from(solid), min_size=2, max_size=2).map(sorted) if solid else st.nothing()
     spans = [CharSpan(a, b + 1, "T") for a, b in data.draw(st.lists(ends, max_size=4))] if solid else []
@@ -200,7 +200,7 @@ def test_annotations_over_line_breaks_are_never_lost(text, data):
     assert sorted(entities) == sorted((span.start, span.end) for span in spans)
 
 
-def test_annotated_text_is_split_by_the_same_rule(tmp_path):
+def test_annotated_text_is_split_with_the_same_rules(tmp_path):
     path = tmp_path / "lists.jsonl"
     path.write_text('{"text": "- Budget: 5\\n- Owner: Sarah Lee", "spans": [[21, 30, "person"]]}\n')
     owner = ["-", "Owner", ":", "Sarah", "Lee"]
@@ -213,7 +213,7 @@ def test_annotated_text_is_split_by_the_same_rule(tmp_path):
 @pytest.mark.parametrize(
     "line", ["a\n", "- a\n", f"{PROSE[:70]}\n", "Name: x\n", "\t\n", "> a\n>> b\n", "a" * 999]
 )
-def test_long_texts_take_linear_time_and_are_read_as_far_as_needed(line, monkeypatch):
+def test_long_texts_are_read_lazily_and_within_15_seconds(line, monkeypatch):
     text = line * (300_000 // len(line))
     read = []
     monkeypatch.setattr(lines, "_TextLine", lambda *of: read.append(of) or Line(*of))
@@ -227,7 +227,7 @@ def test_long_texts_take_linear_time_and_are_read_as_far_as_needed(line, monkeyp
 Line = lines._TextLine
 
 
-def test_a_limit_reads_no_further(monkeypatch):
+def test_limit_stops_reading(monkeypatch):
     read = []
     monkeypatch.setattr(lines, "_TextLine", lambda *of: read.append(of) or Line(*of))
     assert len(list(SPLITTERS["auto"].sentences("Ada met him.\n" * 100_000, limit=10))) == 3

@@ -1,4 +1,4 @@
-"""Raw text to words: nothing is lost, and nothing takes for ever."""
+"""Raw text to words: no characters are lost, and no text takes forever."""
 
 import time
 from itertools import pairwise
@@ -33,7 +33,7 @@ SPLITTERS = {name: make_splitter(name) for name in ("en", "de", "zh", "xx")} | {
 @pytest.mark.parametrize("name", SPLITTERS)
 @settings(max_examples=50)
 @given(text=TEXTS)
-def test_every_character_but_white_space_is_in_one_word_in_order(name, text):
+def test_words_cover_all_characters_in_order(name, text):
     sentences = SPLITTERS[name].split(text)
     words = [word for sentence in sentences for word in sentence]
     assert all(sentences)
@@ -44,13 +44,13 @@ def test_every_character_but_white_space_is_in_one_word_in_order(name, text):
 
 @given(st.integers(1, 3 * LONG_WORD), st.sampled_from(["(", "😀", "a", "科", "a(", "x."]))
 @settings(max_examples=30)
-def test_runs_of_any_length_are_covered(count, piece):
+def test_words_cover_runs_of_any_length(count, piece):
     text = f"before {piece * count} behind"
     words = [word for sentence in SPLITTERS["en"].split(text) for word in sentence]
     assert "".join(text[start:end] for start, end in words) == "".join(text.split())
 
 
-def test_a_long_run_is_cut_inside_its_sentence():
+def test_long_run_is_split_inside_its_sentence():
     [sentence] = SPLITTERS["en"].split("It says " + "a" * (2 * LONG_WORD) + " there")
     assert [end - start for start, end in sentence] == [2, 4, LONG_WORD, LONG_WORD, 5]
 
@@ -58,7 +58,7 @@ def test_a_long_run_is_cut_inside_its_sentence():
 @pytest.mark.parametrize(
     "text", ["(" * 20_000, "😀" * 20_000, "a." * 20_000, "\n" * 50_000, "\n " * 50_000, "a\n\n" * 20_000]
 )
-def test_hostile_texts_take_no_quadratic_time(text):
+def test_hostile_texts_are_split_within_15_seconds(text):
     start = time.process_time()
     SPLITTERS["en"].split(text)
     assert time.process_time() - start < 15  # spaCy alone needs a minute for the first
@@ -76,8 +76,8 @@ def test_hostile_texts_take_no_quadratic_time(text):
     | TEXTS,
     at_once=st.integers(1, 30),
 )
-def test_the_sentences_are_those_of_spacy(text, at_once):
-    """Whatever spaCy reads at once: its own sentencizer gets each paragraph as a whole, as one line."""
+def test_sentences_equal_those_of_spacy(text, at_once):
+    """The sentencizer of spaCy reads each paragraph as one line; block sizes have no effect."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fencepost.data.text.splitter._AT_ONCE", at_once)
         sentences = make_splitter("en", lines="join").split(text)
@@ -94,7 +94,7 @@ SENTENCIZER = spacy.blank("en")
 SENTENCIZER.add_pipe("sentencizer")
 
 
-def test_a_limit_stops_after_the_first_word_above_it():
+def test_limit_stops_after_the_first_word_above_it():
     text = "One two three. Four five\n\nsix seven."
     for name in ("en", "white space"):
         splitter = SPLITTERS[name]
@@ -104,7 +104,7 @@ def test_a_limit_stops_after_the_first_word_above_it():
             assert words == everything[: limit + 1]
 
 
-def test_sentences_and_words_are_as_expected():
+def test_sentences_and_words_equal_those_by_hand():
     text = "Dr. Who can't stay. She left!\n\nA heading\n\nMore text"
     words = [[text[a:b] for a, b in sentence] for sentence in SPLITTERS["en"].split(text)]
     assert words == [
@@ -120,14 +120,14 @@ def test_chinese_is_split_into_characters():
     assert [[text[a:b] for a, b in s] for s in SPLITTERS["zh"].split(text)] == [["科", "技", "。"], ["好"]]
 
 
-def test_tokenised_text_has_a_sentence_a_line():
+def test_tokenised_text_has_one_sentence_per_line():
     text = "a b\u3000c\r\n\n d's \n"
     sentences = [[text[a:b] for a, b in s] for s in WhitespaceSplitter().split(text)]
     assert sentences == [["a", "b", "c"], ["d's"]]
 
 
-def test_a_language_of_spacy_alone_is_split_by_spacy(monkeypatch):
-    """As one that another package adds; and not every word is remembered."""
+def test_language_known_only_to_spacy_is_split_by_spacy(monkeypatch):
+    """Another package may add such a language; the vocabulary has a limited size."""
     spacy.registry.languages.register("qqq", func=English)
     monkeypatch.setattr("fencepost.data.text.spacy_tokenizer._VOCABULARY", 2000)
     splitter = make_splitter("qqq")
@@ -139,6 +139,6 @@ def test_a_language_of_spacy_alone_is_split_by_spacy(monkeypatch):
 
 
 @pytest.mark.parametrize("language", ["klingon", "", "../x", "en.stop_words"])
-def test_an_unknown_language_is_refused(language):
+def test_refuses_an_unknown_language(language):
     with pytest.raises(UsageError, match=r"no rules for the language .* such as en, de, zh or xx"):
         make_splitter(language)

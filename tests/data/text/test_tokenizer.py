@@ -1,4 +1,4 @@
-"""The rule tokenizer against spaCy's own, whose rules it has."""
+"""The rule tokenizer, compared with that of spaCy, which has the same rules."""
 
 import pkgutil
 import random
@@ -60,7 +60,7 @@ def tokens_of_ours(tokenize, text):
         for code in sorted(set(ALL) - OWN_SEGMENTER)
     ],
 )
-def test_every_language_gives_the_tokens_of_spacy(code):
+def test_tokens_of_each_language_equal_those_of_spacy(code):
     tokenize, nlp = make_pair(code)
     specials = sorted(getattr(nlp.tokenizer, "rules", {}))
     rng = random.Random(code)  # noqa: S311
@@ -72,7 +72,7 @@ def test_every_language_gives_the_tokens_of_spacy(code):
 @pytest.mark.parametrize("code", FUZZED)
 @settings(max_examples=100)
 @given(data=st.data())
-def test_any_text_has_the_tokens_of_spacy(code, data):
+def test_tokens_of_any_text_equal_those_of_spacy(code, data):
     tokenize, nlp = make_pair(code)
     specials = st.sampled_from(sorted(getattr(nlp.tokenizer, "rules", {})) or ["a"])
     parts = st.sampled_from(FRAGMENTS) | specials | strategies.odd_words | st.just(" ")
@@ -84,7 +84,7 @@ def test_any_text_has_the_tokens_of_spacy(code, data):
 @pytest.mark.parametrize(
     "name", ["gum/dev.jsonl", "gum/test.jsonl", "genia/train.jsonl", "genia/test.jsonl", "wnut17/train.conll"]
 )
-def test_corpora_have_the_tokens_of_spacy(shared_data, name):
+def test_tokens_of_corpora_equal_those_of_spacy(shared_data, name):
     tokenize, nlp = make_pair("en")
     texts = [sentence.text for sentence in read(shared_data / name)]
     assert len(texts) > 1000
@@ -96,18 +96,18 @@ def test_corpora_have_the_tokens_of_spacy(shared_data, name):
 @given(
     st.sampled_from(FRAGMENTS) | strategies.odd_words.filter(bool) | st.characters(exclude_categories=["Cs"])
 )
-def test_kinds_of_tokens_are_those_of_spacy(token):
+def test_kinds_of_tokens_equal_those_of_spacy(token):
     lexeme = make_pair("en")[1].vocab[token]
     expected = Kind.PUNCTUATION if lexeme.is_punct else Kind.SPACE if lexeme.is_space else Kind.WORD
     assert classify(token) is (Kind.STOP if token in Sentencizer.default_punct_chars else expected)
 
 
-def test_stops_are_those_of_the_sentencizer():
+def test_stops_equal_those_of_the_sentencizer():
     assert set(Sentencizer.default_punct_chars) == tokenizer._STOPS
     assert not any(unicodedata.category(stop).startswith("Z") for stop in tokenizer._STOPS)
 
 
-def test_grouped_patterns_of_french_match_what_those_of_spacy_do():
+def test_grouped_french_patterns_match_like_those_of_spacy():
     whole = re.compile(load_rules("fr")["whole"]).match
     original = make_pair("fr")[1].tokenizer.token_match
     words = [prefix for prefix in french._hyphen_prefix if prefix.isalpha()]
@@ -124,13 +124,13 @@ def test_grouped_patterns_of_french_match_what_those_of_spacy_do():
 
 
 @pytest.mark.slow
-def test_the_shipped_rules_are_what_the_tool_exports():
+def test_shipped_rules_equal_the_export_of_the_tool():
     languages = ("en", "tr")
     for name, content in export(languages).items():
         assert (RULES / f"{name}.json").read_text("utf-8") == to_json(content), name
 
 
-def test_other_names_of_languages_are_known():
+def test_language_aliases_are_resolved():
     assert [resolve_language(name) for name in ("eng", "ger", "iw", "zho", "en")] == [
         "en",
         "de",
@@ -141,7 +141,7 @@ def test_other_names_of_languages_are_known():
     assert not any(map(resolve_language, ("ja", "jpn", "klingon", "aliases", "../xx", "EN", "")))
 
 
-def test_the_cache_is_bounded(monkeypatch):
+def test_cache_has_a_limited_size(monkeypatch):
     monkeypatch.setattr(tokenizer, "_CACHE_SIZE", 100)
     tokenize = RuleTokenizer(load_rules("en"))
     for number in range(500):

@@ -1,4 +1,4 @@
-"""What the tests of boundary offsets share: random batches, and the slow versions of labels and scores."""
+"""Shared by the tests of boundary offsets: random batches, and slow references of labels and scores."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def labels_of(reach: int, offsets: str = "both") -> Labels:
 
 
 def gold_of(batch: list[set[Key]], seed: int = 0) -> Gold:
-    """In any order: who builds a batch promises none."""
+    """Return the gold in random order, since a batch may have any."""
     rows = [(index, *key) for index, keys in enumerate(batch) for key in sorted(keys)]
     seeded(seed).shuffle(rows)
     return Gold.from_columns(torch.tensor(rows, dtype=torch.long).view(-1, 4))
@@ -54,7 +54,7 @@ def whole(lengths: list[int]) -> Block:
 
 
 def method_of(types: tuple[str, ...] = TYPES, **settings) -> BoundaryOffset:
-    """A small one, with weights that are all random, in double precision."""
+    """Return a small method with random weights in double precision."""
     torch.manual_seed(0)
     settings = {"size": 4, "region_size": 2, "dropout": 0.0, "max_offset": 1} | settings
     method = BoundaryOffset(BoundaryOffsetSettings(**settings), WIDTH, types).double()
@@ -65,7 +65,7 @@ def method_of(types: tuple[str, ...] = TYPES, **settings) -> BoundaryOffset:
 
 
 def words_of(lengths: list[int], types: int = len(TYPES), seed: int = 0) -> Words:
-    """Random vectors, after the end of a sentence too, which must not matter."""
+    """Return random vectors, also for padding, which must have no effect."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     prompts = torch.randn(len(lengths), types, WIDTH, generator=generator, dtype=torch.float64)
@@ -73,7 +73,7 @@ def words_of(lengths: list[int], types: int = len(TYPES), seed: int = 0) -> Word
 
 
 def random_keys(chance: random.Random, length: int) -> set[Key]:
-    """Entities that nest, cross, touch, and share boundaries and whole spans."""
+    """Draw entities that nest, cross, touch, and share boundaries and whole spans."""
     keys = set()
     for _ in range(chance.randint(0, 6)):
         start, last = sorted((chance.randrange(length), chance.randrange(length)))
@@ -87,7 +87,7 @@ def random_batch(chance: random.Random, longest: int = 9) -> tuple[list[int], li
 
 
 def slow_label(spans: list[tuple[int, int]], i: int, j: int, reach: int, offsets: str) -> str:
-    """What the span from word `i` to word `j` is to the entities of one type (start, end), in their order."""
+    """Return the label of the span from word `i` to word `j`, given the entities of one type (start, end)."""
     if (i, j + 1) in spans:
         return "0"
     best, name = reach + 1, OUT
@@ -100,7 +100,7 @@ def slow_label(spans: list[tuple[int, int]], i: int, j: int, reach: int, offsets
 
 
 def slow_targets(keys: set[Key], length: int, reach: int, offsets: str) -> dict[Key, str]:
-    """By start, last word and type: the whole grid, the lower triangle as a mirror of the upper."""
+    """Return labels by start, last word and type; the lower triangle mirrors the upper."""
     grid = {}
     for type_ in range(len(TYPES)):
         spans = [(start, end) for start, end, of in keys if of == type_]
@@ -121,13 +121,13 @@ Found = dict[tuple[int, int, int, int], float]  # sentence, start, end, type: co
 
 
 def offset_of(name: str) -> tuple[int, int]:
-    """How far start and end are off."""
+    """Return the offsets of start and end."""
     k = int(name[:-1])
     return (k, 0) if name.endswith("S") else (0, k)
 
 
 def is_nearest(picture: Picture, cell: tuple[int, int, int, int], labels: Labels) -> bool:
-    """P's first rule: a cell within reach of centres must point at one of the nearest."""
+    """First rule of the paper: a cell within reach of centres must point at one of the nearest."""
     sentence, type_, i, j = cell
     distances = {}
     for name in labels.names[CENTRE + 1 :]:
@@ -138,7 +138,7 @@ def is_nearest(picture: Picture, cell: tuple[int, int, int, int], labels: Labels
 
 
 def is_in_order(picture: Picture, cell: tuple[int, int, int, int]) -> bool:
-    """P's second rule: from the cell to where it points, the labels count down."""
+    """Second rule of the paper: from the cell to the span it points at, the offsets count down."""
     sentence, type_, i, j = cell
     name = picture[cell]
     k, side = int(name[:-1]), name[-1]
@@ -214,7 +214,7 @@ def slow_conditional_norm(norm: ConditionalNorm, vector: Tensor, condition: Tens
 
 
 def slow_bucket(distance: int) -> int:
-    """0, 1, 2-3, 4-7, ..., 512 and more, below 0 as above it; the first row is that of -512."""
+    """Return the bucket: 0, 1, 2-3, 4-7, ..., 512 and more, and the same below 0; row 0 is that of -512."""
     bucket = 0
     while 2**bucket <= abs(distance) and bucket < 10:
         bucket += 1

@@ -1,4 +1,4 @@
-"""The loss of boundary offsets beside the obvious loop, and that computing in blocks changes nothing."""
+"""The loss of boundary offsets equals that of a simple loop, and does not depend on blocks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.methods.running import arrays_of, graphs_of
     st.integers(0, 2000),
     st.sampled_from([0, 1, 3, 6]),
 )
-def test_blocks_have_every_row_of_every_sentence_once(lengths: list[int], pairs: int, reach: int) -> None:
+def test_blocks_cover_each_row_of_each_sentence_once(lengths: list[int], pairs: int, reach: int) -> None:
     rows = []
     for sentences, first, stop, length in split_blocks(lengths, pairs, reach):
         assert length == max(lengths[index] for index in sentences)
@@ -64,7 +64,7 @@ def test_blocks_have_every_row_of_every_sentence_once(lengths: list[int], pairs:
 
 
 def blocks_of(method: BoundaryOffset, lengths: Tensor, monkeypatch) -> list[Block]:
-    """Those in which the loss is computed."""
+    """Return the blocks in which the loss is computed."""
     blocks: list[Block] = []
     with monkeypatch.context() as patch:
         patch.setattr(method, "compute_grid", lambda _, block: blocks.append(block))
@@ -78,13 +78,13 @@ def blocks_of(method: BoundaryOffset, lengths: Tensor, monkeypatch) -> list[Bloc
 
 
 @pytest.mark.parametrize("wider", [{"size": 1000}, {"max_offset": 40}, {"types": tuple("ABCDEFGHIJKLMNOP")}])
-def test_the_wider_the_network_the_more_blocks(wider: dict, monkeypatch) -> None:
+def test_wider_networks_need_more_blocks(wider: dict, monkeypatch) -> None:
     lengths = torch.full((8,), 250)
     wide, usual = (len(blocks_of(one, lengths, monkeypatch)) for one in (method_of(**wider), method_of()))
     assert wide > usual
 
 
-def test_one_block_where_there_is_enough_memory(monkeypatch) -> None:
+def test_small_batch_is_one_block(monkeypatch) -> None:
     [block] = blocks_of(method_of(), torch.tensor([3, 7, 1]), monkeypatch)
     assert (sorted(block.sentences), block.first, block.end, block.length) == ([0, 1, 2], 0, 7, 7)
 
@@ -113,7 +113,7 @@ def test_blocks_change_neither_loss_nor_gradients(monkeypatch, convolutions: int
 
 
 @pytest.mark.parametrize("convolutions", [0, 1, 3])
-def test_rows_that_are_computed_by_themselves_have_the_same_labels(monkeypatch, convolutions: int) -> None:
+def test_labels_computed_row_by_row_are_the_same(monkeypatch, convolutions: int) -> None:
     method, words = method_of(convolutions=convolutions, **EVERYTHING), words_of(LENGTHS)
     graph = boundary_offset.OffsetGraph(method)
     calls: list[int] = []
@@ -129,7 +129,7 @@ def test_rows_that_are_computed_by_themselves_have_the_same_labels(monkeypatch, 
     torch.testing.assert_close(by_rows[1], probability)
 
 
-def test_what_is_computed_again_for_gradients_drops_out_the_same(monkeypatch) -> None:
+def test_recomputation_uses_the_same_dropout(monkeypatch) -> None:
     method = method_of(convolutions=1, dropout=0.5).train()
     words = words_of(LENGTHS)
     monkeypatch.setattr(boundary_offset, "_BUDGET", 10_000)
@@ -155,7 +155,7 @@ def as_picture(cells: Cells, labels: Labels) -> tuple[Picture, dict]:
 
 @torch.no_grad()
 def slow_picture(method: BoundaryOffset, words: Words) -> tuple[Picture, dict]:
-    """The best label of each cell of the upper triangle, and its probability."""
+    """Return the best label of each cell of the upper triangle, and its probability."""
     picture, probabilities = {}, {}
     for index, grid in enumerate(slow_grids(method, words)):
         for i, j, type_ in itertools.product(range(len(grid)), range(len(grid)), range(len(method.types))):
@@ -177,7 +177,7 @@ def scored(method: BoundaryOffset, words: Words) -> tuple[OffsetDecoder, OffsetS
 
 
 @pytest.mark.parametrize("convolutions", range(4))
-def test_cells_and_candidates_equal_the_obvious_loop(monkeypatch, convolutions: int) -> None:
+def test_cells_and_candidates_equal_a_simple_loop(monkeypatch, convolutions: int) -> None:
     method = method_of(convolutions=convolutions)
     words = words_of(LENGTHS)
     expected = slow_picture(method, words)
@@ -211,8 +211,8 @@ def test_cells_and_candidates_equal_the_obvious_loop(monkeypatch, convolutions: 
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12))
-def test_grids_are_computed_in_bounded_groups(lengths: list[int]) -> None:
-    """Each sentence once; of several together, a bounded number of scores at once."""
+def test_grids_are_computed_in_groups_of_limited_size(lengths: list[int]) -> None:
+    """Each sentence is in one group, and a group of several has a limited number of scores."""
     decoder = OffsetDecoder(BoundaryOffsetSettings(), ["A", "B"])
     shapes: list[tuple[int, ...]] = []
 
@@ -268,7 +268,7 @@ LOSSES: dict[str, dict] = {
 
 
 @pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES.keys())
-def test_loss_and_gradients_equal_the_obvious_loop(settings: dict) -> None:
+def test_loss_and_gradients_equal_a_simple_loop(settings: dict) -> None:
     method = method_of(**settings)
     lengths = [5, 1, 3]
     batch = [{(0, 3, 0), (1, 3, 1), (1, 3, 2), (4, 5, 0)}, set(), {(0, 3, 2), (2, 3, 2)}]
@@ -279,7 +279,7 @@ def test_loss_and_gradients_equal_the_obvious_loop(settings: dict) -> None:
         torch.testing.assert_close(fast[name].double(), gradient, rtol=1e-4, atol=1e-5, msg=name)
 
 
-def test_loss_is_the_mean_of_each_sentences_own() -> None:
+def test_loss_is_the_mean_of_the_losses_of_sentences() -> None:
     words = words_of(LENGTHS)
     each = []
     method = method_of(mean_over="cells")
@@ -295,14 +295,14 @@ def test_loss_is_the_mean_of_each_sentences_own() -> None:
     torch.testing.assert_close(of_sums, (torch.stack(each) * sizes * len(TYPES)).mean())
 
 
-def test_a_batch_without_entities_has_a_loss_and_gradients() -> None:
+def test_batch_without_entities_has_a_loss_and_gradients() -> None:
     method = method_of(**EVERYTHING)
     gradients = gradients_of(method, loss_of(method, words_of([3, 1]), [set(), set()]))
     assert gradients["loss"] > 0
     assert all(gradient.isfinite().all() for gradient in gradients.values())
 
 
-def test_in_half_precision_all_is_about_the_same(monkeypatch) -> None:
+def test_bfloat16_loss_and_gradients_are_close_to_float32(monkeypatch) -> None:
     method = method_of(**EVERYTHING).float()
     words = words_of(LENGTHS)
     words = Words(words.vectors.float(), words.lengths, words.prompts.float())
@@ -318,8 +318,8 @@ def test_in_half_precision_all_is_about_the_same(monkeypatch) -> None:
             )
 
 
-def test_the_mean_over_cells_is_in_single_precision_whatever_the_scores_are_in() -> None:
-    """As the softmax is: in bfloat16, three digits would be left of a loss, and of each cell's weight."""
+def test_loss_is_float32_under_autocast() -> None:
+    """In bfloat16, a loss and the weight of a cell would have only three digits."""
     method = method_of().float()
     words = words_of(LENGTHS)
     words = Words(words.vectors.float(), words.lengths, words.prompts.float())

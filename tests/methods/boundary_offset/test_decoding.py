@@ -1,4 +1,4 @@
-"""From predicted offsets to entities, beside the obvious loop."""
+"""From predicted offsets to entities, compared with a simple loop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.strategies import entities
 
 
 def cells_of(picture: Picture, labels: Labels, probabilities: dict) -> Cells:
-    """In any order."""
+    """Return the cells in random order."""
     rows = [(*cell, name) for cell, name in picture.items() if name != OUT]
     seeded(len(rows)).shuffle(rows)
     sentence, type_, start, last = (np.array([row[n] for row in rows], dtype=np.int64) for n in (0, 1, 2, 3))
@@ -43,7 +43,7 @@ def cells_of(picture: Picture, labels: Labels, probabilities: dict) -> Cells:
 
 
 def picture_of(lengths: list[int], batch: list[set[Key]], reach: int, offsets: str) -> Picture:
-    """The upper triangles of the gold grids."""
+    """Return the upper triangles of the gold grids."""
     return {
         (index, type_, i, j): name
         for index, (length, keys) in enumerate(zip(lengths, batch, strict=True))
@@ -80,7 +80,7 @@ def fast_decode(
 
 @pytest.mark.parametrize("offsets", OFFSETS)
 @pytest.mark.parametrize("reach", range(4))
-def test_perfect_grids_give_back_the_entities_in_every_mode(reach: int, offsets: str) -> None:
+def test_gold_grids_decode_to_the_entities_in_every_mode(reach: int, offsets: str) -> None:
     chance = seeded(reach)
     labels = labels_of(reach, offsets)
     for _ in range(15):
@@ -98,7 +98,7 @@ def test_perfect_grids_give_back_the_entities_in_every_mode(reach: int, offsets:
 
 
 @given(st.data(), st.integers(0, 3), st.sampled_from(OFFSETS), st.sampled_from(PREDICTS))
-def test_perfect_grids_of_drawn_sentences_give_back_the_entities(data, reach, offsets, predict) -> None:
+def test_gold_grids_of_drawn_sentences_decode_to_the_entities(data, reach, offsets, predict) -> None:
     lengths = data.draw(st.lists(st.integers(1, 8), min_size=1, max_size=3))
     batch = [
         {(e.start, e.end, TYPES.index(e.type)) for e in data.draw(entities(n, st.sampled_from(TYPES)))}
@@ -111,7 +111,7 @@ def test_perfect_grids_of_drawn_sentences_give_back_the_entities(data, reach, of
 
 
 def spoilt(picture: Picture, labels: Labels, chance: random.Random) -> Picture:
-    """A grid as a model might predict it: centres missed, labels lost and mistaken."""
+    """Return a grid like one of a model, with missing centres and wrong labels."""
     missed, mistaken = chance.choice([0.0, 0.5, 1.0]), chance.choice([0.0, 0.05, 0.3, 1.0])
     result = {}
     for cell, name in picture.items():
@@ -125,7 +125,7 @@ def spoilt(picture: Picture, labels: Labels, chance: random.Random) -> Picture:
 
 @pytest.mark.parametrize("offsets", OFFSETS)
 @pytest.mark.parametrize("reach", range(5))
-def test_decoding_equals_the_obvious_loop(reach: int, offsets: str) -> None:
+def test_decoding_equals_a_simple_loop(reach: int, offsets: str) -> None:
     chance = seeded(10 * reach)
     labels = labels_of(reach, offsets)
     elected = dict.fromkeys(range(len(PREDICTS)), 0)
@@ -146,8 +146,8 @@ def test_decoding_equals_the_obvious_loop(reach: int, offsets: str) -> None:
     assert all(decided)  # every one had something to decide
 
 
-def test_the_rules_change_something() -> None:
-    """In grids as those above, each switch matters."""
+def test_each_rule_changes_results() -> None:
+    """Each setting changes the entities of some grids like those above."""
     chance = seeded(5)
     labels = labels_of(2)
     different = dict.fromkeys(itertools.combinations(range(len(RULES)), 2), 0)
@@ -163,13 +163,13 @@ def test_the_rules_change_something() -> None:
     assert all(RULES[one]["votes"] == RULES[other]["votes"] is None for one, other in same)
 
 
-def test_sentences_and_types_do_not_leak_into_each_other() -> None:
-    """A sentence, and a type, alone have the same entities as together with others."""
+def test_sentences_and_types_are_independent() -> None:
+    """A single sentence and type has the same entities as together with others."""
     chance = seeded(3)
     for _ in range(20):
         reach, offsets = chance.randint(1, 4), chance.choice(OFFSETS)
         labels = labels_of(reach, offsets)
-        lengths, batch = random_batch(chance, longest=5)  # short: all is close to an edge
+        lengths, batch = random_batch(chance, longest=5)  # short: all cells are close to a border
         picture = spoilt(picture_of(lengths, batch, reach, offsets), labels, chance)
         probabilities = chances_of(picture, chance)
         for predict in PREDICTS:
@@ -191,15 +191,15 @@ def test_sentences_and_types_do_not_leak_into_each_other() -> None:
 
 
 def decoded(picture: dict[tuple[int, int], str], length: int = 8, reach: int = 2, **predict) -> dict:
-    """Of one sentence and type; all cells have another probability."""
+    """Decode one sentence and type; each cell has a different probability."""
     full = {(0, 0, i, j): name for (i, j), name in picture.items()}
     probabilities = {cell: 0.5 + number / 100 for number, cell in enumerate(full)}
     confidences = fast_decode(full, probabilities, [length], labels_of(reach), **predict)
     return {(start, end): confidence for (_, start, end, _), confidence in confidences.items()}
 
 
-def test_more_than_half_of_the_start_offsets_elect_a_span_that_is_no_centre() -> None:
-    """All point at the words 3 and 4; cells are (start, last word)."""
+def test_enough_start_offsets_add_a_span_without_a_centre() -> None:
+    """All cells, (start, last word), point at the words 3 and 4."""
     two = {(2, 4): "-1S", (4, 4): "1S"}
     three = {**two, (1, 4): "-2S"}
     assert decoded(two) == {}
@@ -208,11 +208,11 @@ def test_more_than_half_of_the_start_offsets_elect_a_span_that_is_no_centre() ->
     assert decoded(two, votes=3) == {}
     assert decoded(three) == {(3, 5): pytest.approx(0.51)}
     assert decoded(three, mode="centre") == {}
-    assert decoded(three, reach=3) == {}  # then there must be four
+    assert decoded(three, reach=3) == {}  # which needs four
     assert decoded(two, mode="all") == {(3, 5): pytest.approx(0.505)}
 
 
-def test_start_and_end_offsets_are_not_added_up() -> None:
+def test_start_and_end_offsets_are_counted_separately() -> None:
     one_each = {(2, 4): "-1S", (3, 5): "1E"}
     assert decoded(one_each, votes=2) == {}
     assert decoded(one_each, votes=1) == {(3, 5): pytest.approx(0.505)}
@@ -221,23 +221,23 @@ def test_start_and_end_offsets_are_not_added_up() -> None:
     }  # the mean of all three
 
 
-def test_pointing_outside_the_sentence_or_at_an_empty_span_is_dropped() -> None:
+def test_ignores_offsets_to_empty_spans_or_outside_the_sentence() -> None:
     picture = {(0, 2): "1S", (1, 5): "2S", (4, 7): "-1E", (3, 6): "-2E", (2, 2): "-1S", (5, 5): "1E"}
     for predict in PREDICTS:
         assert decoded(picture, **predict) == {}
     assert decoded(picture, length=9, mode="all") == {(4, 9): 0.52, (3, 9): 0.53}
 
 
-def test_an_offset_must_point_at_the_nearest_centre() -> None:
-    """The words 3 and 4 are a centre; one cell in its reach points past it, another is out of its reach."""
+def test_offset_must_point_at_the_nearest_centre() -> None:
+    """The words 3 and 4 are a centre; one cell within its reach points past it, another is farther."""
     picture = {(3, 4): "0", (2, 4): "1S", (0, 4): "-1S"}  # both others point at (1, 4)
     assert decoded(picture, votes=1) == {(3, 5): 0.5, (1, 5): 0.52}
     assert decoded(picture, votes=2) == {(3, 5): 0.5}
     assert decoded(picture, votes=2, nearest=False) == {(3, 5): 0.5, (1, 5): pytest.approx(0.515)}
 
 
-def test_offsets_must_count_down() -> None:
-    picture = {(1, 4): "-2S", (5, 6): "2S"}  # at (3, 4) and (3, 6), with nothing between
+def test_offsets_must_decrease_towards_the_span() -> None:
+    picture = {(1, 4): "-2S", (5, 6): "2S"}  # at (3, 4) and (3, 6), with no cells between
     assert decoded(picture, votes=1) == {}
     assert decoded(picture, votes=1, order=False) == {(3, 5): 0.5, (3, 7): 0.51}
     chain = {(1, 4): "-2S", (2, 4): "-1S"}
@@ -246,6 +246,6 @@ def test_offsets_must_count_down() -> None:
 
 
 @pytest.mark.parametrize("reach", [0, 2])
-def test_nothing_is_decoded_from_nothing(reach: int) -> None:
+def test_empty_grid_has_no_entities(reach: int) -> None:
     for predict in PREDICTS:
         assert fast_decode({}, {}, [3, 1], labels_of(reach), **predict) == {}

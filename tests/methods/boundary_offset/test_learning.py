@@ -1,4 +1,4 @@
-"""Boundary offsets as a whole: learning by heart, settings, weights."""
+"""Boundary offsets as a whole: memorising sentences, settings, weights."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ LEARNERS: dict[str, dict] = {
 
 
 @pytest.mark.parametrize("settings", LEARNERS.values(), ids=LEARNERS.keys())
-def test_a_model_learns_its_sentences_by_heart(settings: dict, tmp_path) -> None:
+def test_model_memorises_its_sentences(settings: dict, tmp_path) -> None:
     torch.manual_seed(0)
     model = Model.build(config_of(**settings), LEARNT)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -85,7 +85,7 @@ def test_a_model_learns_its_sentences_by_heart(settings: dict, tmp_path) -> None
     assert [sorted(e.key for e in sentence.entities) for sentence in again.predict(LEARNT)] == expected
 
 
-def test_auto_keeps_all_where_training_entities_overlap() -> None:
+def test_auto_selects_keep_all_if_training_entities_overlap() -> None:
     nested = [Sentence(["a", "b"], [Entity(0, 2, "A"), Entity(1, 2, "A")])]
     crossing = [Sentence(["a", "b", "c"], [Entity(0, 2, "A"), Entity(1, 3, "A")])]
     flat = [Sentence(["a", "b"], [Entity(0, 1, "A"), Entity(1, 2, "B")])]
@@ -94,7 +94,7 @@ def test_auto_keeps_all_where_training_entities_overlap() -> None:
         assert BoundaryOffsetPredict(select="nested").fitted(sentences).select == "nested"
 
 
-def test_types_are_prompts_of_the_encoder_unless_they_are_an_embedding() -> None:
+def test_types_are_prompts_or_an_embedding() -> None:
     prompted = Model.build(config_of(), LEARNT)
     assert len(prompted.encoder.prompts) == 2
     assert "type_vectors" not in dict(prompted.network.named_parameters())
@@ -106,15 +106,15 @@ def test_types_are_prompts_of_the_encoder_unless_they_are_an_embedding() -> None
         assert of.grad.abs().sum() > 0
 
 
-def test_every_weight_is_there_for_something() -> None:
-    """None of those of an embedding that is not used, and all others get a gradient."""
+def test_every_weight_has_a_gradient() -> None:
+    """Weights of an embedding that is not used do not exist; all others have a gradient."""
     for settings in NETWORKS.values():
         method = method_of(**settings)
         gradients = gradients_of(method, loss_of(method, words_for(method, LENGTHS), BATCH))
         assert all(gradient.any() for gradient in gradients.values() if gradient.numel())
 
 
-def test_weights_have_the_papers_shapes() -> None:
+def test_weights_have_the_shapes_of_the_paper() -> None:
     settings = BoundaryOffsetSettings(max_offset=3, size=7, convolutions=3)
     method = BoundaryOffset(settings, WIDTH, TYPES)
     assert method.U.shape == (14, 7, 7)
@@ -126,7 +126,7 @@ def test_weights_have_the_papers_shapes() -> None:
     assert method_of().second is None
 
 
-def test_settings_of_the_paper_and_what_they_may_be() -> None:
+def test_defaults_are_those_of_the_paper_and_invalid_values_are_refused() -> None:
     config = Config.parse({"method": {"name": "boundary-offset"}})
     assert (config.encoder.lstm.size, config.encoder.lstm.dropout, config.training.batch_size) == (
         256,
@@ -151,8 +151,8 @@ def test_settings_of_the_paper_and_what_they_may_be() -> None:
             Config.parse({"method": {"name": "boundary-offset"}, "predict": {key: value}})
 
 
-def test_scores_are_small_however_large_the_grid_is() -> None:
-    """No part of what `score` gives grows with the square of the sentence."""
+def test_scores_grow_only_linearly_with_the_sentence() -> None:
+    """No part of the result of `score` grows with the square of the length."""
     scores = method_of(condition_types=True).score(words_of([40]))
     assert isinstance(scores, SpanFactors)
     parts = (scores.normed, scores.gain, scores.shift, scores.types, scores.type_bias, scores.second)
@@ -169,7 +169,7 @@ def test_scores_are_small_however_large_the_grid_is() -> None:
         ({"offsets": "start", "max_offset": 0}, "minilm", "method.offsets"),
     ],
 )
-def test_settings_without_effect_are_named(method: dict, encoder: str, setting: str | None) -> None:
+def test_reports_settings_without_effect(method: dict, encoder: str, setting: str | None) -> None:
     tree = {"method": {"name": "boundary-offset", **method}, "encoder": {"name": encoder}}
     notes = list(find_idle_settings(Config.parse(tree), LEARNT, None))
     assert len(notes) == (setting is not None)
@@ -190,11 +190,11 @@ def test_settings_without_effect_are_named(method: dict, encoder: str, setting: 
         ("__", ""),
     ],
 )
-def test_names_of_types_are_spelt_out(type_: str, words: str) -> None:
+def test_type_names_are_split_into_words(type_: str, words: str) -> None:
     assert spell_out(type_) == words
 
 
-def test_prompts_start_as_names_if_asked_to() -> None:
+def test_prompts_can_be_initialised_with_type_names() -> None:
     tree = {"method": {"name": "boundary-offset", "prompt_start": "name", "size": 4}}
     model = Model.build(Config.parse(tree), LEARNT)
     for type_, prompt in zip(model.types, model.encoder.prompts, strict=True):

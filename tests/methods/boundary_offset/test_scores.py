@@ -1,4 +1,4 @@
-"""Scores of boundary offsets beside the paper's formulas, cell by cell."""
+"""Scores of boundary offsets, compared with the formulas of the paper cell by cell."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ networks = pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS.k
 @networks
 @torch.no_grad()
 def test_scores_equal_the_formulas(settings: dict) -> None:
-    """Those of each sentence alone, without padding: so that of the others does not matter."""
+    """The expected scores are of each sentence alone, so padding has no effect."""
     method = method_of(**settings)
     lengths = [5, 1, 7, 3]
     words = words_for(method, lengths)
@@ -49,7 +49,7 @@ def test_scores_equal_the_formulas(settings: dict) -> None:
 
 @pytest.mark.parametrize("convolutions", range(4))
 @torch.no_grad()
-def test_a_part_of_the_grid_is_that_part_of_all(convolutions: int) -> None:
+def test_block_equals_that_part_of_the_grid(convolutions: int) -> None:
     method = method_of(convolutions=convolutions, condition_types=True, distance_size=2)
     assert method.reach == (0, 1, 3, 6)[convolutions]
     lengths = [9, 4, 17]
@@ -68,7 +68,7 @@ def test_a_part_of_the_grid_is_that_part_of_all(convolutions: int) -> None:
 
 @pytest.mark.parametrize("convolutions", range(4))
 @torch.no_grad()
-def test_padding_changes_nothing(convolutions: int) -> None:
+def test_padding_has_no_effect(convolutions: int) -> None:
     method = method_of(convolutions=convolutions)
     lengths = [3, 8, 1, 5]
     words = words_of(lengths)
@@ -89,7 +89,7 @@ def test_padding_changes_nothing(convolutions: int) -> None:
 
 @pytest.mark.parametrize("convolutions", range(4))
 @torch.no_grad()
-def test_the_order_of_types_matters_to_convolutions_alone(convolutions: int) -> None:
+def test_order_of_types_matters_only_with_convolutions(convolutions: int) -> None:
     method = method_of(convolutions=convolutions, condition_types=True)
     words = words_of([4, 5])
     order = [2, 0, 1]
@@ -100,7 +100,7 @@ def test_the_order_of_types_matters_to_convolutions_alone(convolutions: int) -> 
 
 
 @torch.no_grad()
-def test_types_are_read_with_the_sentence_or_are_the_same_in_all() -> None:
+def test_only_prompts_make_types_depend_on_the_sentence() -> None:
     words = words_of([3, 3], types=0)
     same = Words(words.vectors[:1].expand(2, -1, -1), words.lengths)
     method = method_of(type_inputs="embedding")
@@ -119,7 +119,7 @@ def test_types_are_read_with_the_sentence_or_are_the_same_in_all() -> None:
     st.integers(0, 2**32 - 1),
 )
 @hypothesis_settings(max_examples=60)
-def test_dilation_is_that_of_pytorch(sizes, batch: int, channels: int, dilation: int, seed: int) -> None:
+def test_dilation_equals_that_of_pytorch(sizes, batch: int, channels: int, dilation: int, seed: int) -> None:
     torch.manual_seed(seed)
     layer = DepthwiseConvolution(channels, dilation).double()
     plain = layer.plain
@@ -128,12 +128,14 @@ def test_dilation_is_that_of_pytorch(sizes, batch: int, channels: int, dilation:
         grid.movedim(4, 1), plain.weight, plain.bias, padding=dilation, dilation=dilation, groups=channels
     )
     torch.testing.assert_close(layer(grid), expected.movedim(1, 4))
-    other = grid.movedim(4, 1).contiguous().movedim(1, 4)  # laid out as a convolution leaves it
+    other = (
+        grid.movedim(4, 1).contiguous().movedim(1, 4)
+    )  # with the memory layout of the result of a convolution
     torch.testing.assert_close(layer(other), expected.movedim(1, 4))
 
 
-def test_convolutions_keep_the_three_directions_apart() -> None:
-    """A kernel that looks one step ahead in one direction alone moves the grid by the dilation."""
+def test_convolution_moves_the_grid_only_in_its_direction() -> None:
+    """A kernel with one weight, one step ahead in one direction, moves the grid by the dilation."""
     grid = torch.randn(1, 5, 4, 3, 2)
     for direction, dilation in itertools.product(range(3), (1, 2, 3)):
         layer = DepthwiseConvolution(2, dilation)
@@ -153,7 +155,7 @@ def test_convolutions_keep_the_three_directions_apart() -> None:
 
 
 @torch.no_grad()
-def test_distances_are_in_buckets_of_powers_of_two_with_their_sign() -> None:
+def test_distances_are_in_signed_buckets_of_powers_of_two() -> None:
     places = PlaceEmbedding(2, 3)
     assert places.distances.num_embeddings == 21
     far = places(0, 3, 1100)
@@ -170,8 +172,8 @@ def test_distances_are_in_buckets_of_powers_of_two_with_their_sign() -> None:
     assert buckets == [0, 1, 2, 2, 3, 3, 4, 9, 10, 10, -1, -2, -10]
 
 
-def test_without_places_there_is_nothing_to_embed() -> None:
-    """The ablation without region embedding, and no warning of empty weights either."""
+def test_scores_equal_the_formulas_without_places() -> None:
+    """The ablation without region embedding works without a warning of empty weights."""
     torch.manual_seed(0)
     settings = BoundaryOffsetSettings(size=4, region_size=0, convolutions=0, max_offset=1, dropout=0)
     method = BoundaryOffset(settings, WIDTH, TYPES).double()
@@ -194,7 +196,7 @@ def test_conditional_norm_starts_as_layer_norm() -> None:
     assert (method.second.norm.gain.weight == 0).all()
 
 
-def test_at_first_most_spans_are_out_of_range() -> None:
+def test_initial_probability_of_out_of_range_is_99_percent() -> None:
     for settings in (BoundaryOffsetSettings(), BoundaryOffsetSettings(max_offset=0)):
         method = BoundaryOffset(settings, WIDTH, TYPES)
         others = 1 - method.b.softmax(dim=0)[OUT_OF_RANGE].item()
@@ -202,7 +204,7 @@ def test_at_first_most_spans_are_out_of_range() -> None:
         assert method.b[CENTRE:].eq(0).all()
 
 
-def test_dropout_is_for_training_alone() -> None:
+def test_dropout_is_only_used_in_training() -> None:
     method = method_of(dropout=0.5)
     words = words_of([5])
 

@@ -1,4 +1,4 @@
-"""The labels that boundary offsets learn, beside the obvious loop, and a figure worked out by hand."""
+"""The labels of boundary offsets, compared with a simple loop and with a figure worked out by hand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.strategies import entities, nested_entities
 
 
 @pytest.mark.parametrize("reach", range(5))
-def test_labels_are_as_many_as_the_paper_says(reach: int) -> None:
+def test_number_of_labels_is_that_of_the_paper(reach: int) -> None:
     assert len(labels_of(reach, "both")) == 4 * reach + 2
     assert len(labels_of(reach, "start")) == len(labels_of(reach, "end")) == 2 * reach + 2
     for offsets in OFFSETS:
@@ -39,7 +39,7 @@ def test_labels_are_as_many_as_the_paper_says(reach: int) -> None:
         assert labels_of(reach, offsets).names[CENTRE] == "0"
 
 
-def test_names_and_moves_of_labels() -> None:
+def test_labels_have_names_and_moves() -> None:
     """1S is a span that starts one word after the start of the entity, -2E ends two words before it."""
     labels = labels_of(2)
     assert labels.names == (OUT, "0", "-2S", "-1S", "1S", "2S", "-2E", "-1E", "1E", "2E")
@@ -81,14 +81,14 @@ def check_targets(lengths: list[int], batch: list[set[Key]], reach: int, offsets
 
 @pytest.mark.parametrize("offsets", OFFSETS)
 @pytest.mark.parametrize("reach", range(5))
-def test_targets_equal_the_obvious_loop(reach: int, offsets: str) -> None:
+def test_targets_equal_a_simple_loop(reach: int, offsets: str) -> None:
     chance = seeded(reach)
     for _ in range(80):
         check_targets(*random_batch(chance), reach, offsets)
 
 
 @given(st.data(), st.integers(0, 4), st.sampled_from(OFFSETS))
-def test_targets_of_drawn_sentences_equal_the_obvious_loop(data, reach: int, offsets: str) -> None:
+def test_targets_of_drawn_sentences_equal_a_simple_loop(data, reach: int, offsets: str) -> None:
     lengths = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
     batch = [
         {
@@ -102,7 +102,7 @@ def test_targets_of_drawn_sentences_equal_the_obvious_loop(data, reach: int, off
     check_targets(lengths, batch, reach, offsets)
 
 
-def test_targets_of_a_part_of_the_batch_are_that_part_of_all() -> None:
+def test_targets_of_a_block_equal_that_part_of_all_targets() -> None:
     chance = seeded(0)
     for _ in range(150):
         lengths, batch = random_batch(chance)
@@ -116,7 +116,7 @@ def test_targets_of_a_part_of_the_batch_are_that_part_of_all() -> None:
         assert torch.equal(part, targets[some, first:stop, :length])
 
 
-def test_an_entity_that_is_given_twice_counts_once() -> None:
+def test_duplicate_entity_counts_once() -> None:
     rows = [(0, 1, 3, 0), (0, 1, 3, 0), (0, 0, 3, 0), (0, 1, 3, 0)]
     once = fast_targets([4], [{(1, 3, 0), (0, 3, 0)}], labels_of(2), whole([4]))
     entries = find_cells(Gold.from_columns(torch.tensor(rows)), torch.tensor([4]), labels_of(2))
@@ -125,13 +125,13 @@ def test_an_entity_that_is_given_twice_counts_once() -> None:
 
 
 @pytest.mark.parametrize("reach", [0, 2])
-def test_targets_without_entities(reach: int) -> None:
+def test_all_targets_are_out_of_range_without_entities(reach: int) -> None:
     targets = fast_targets([3, 1], [set(), set()], labels_of(reach), whole([3, 1]))
     assert torch.equal(targets, torch.full((2, 3, 3, len(TYPES)), OUT_OF_RANGE))
 
 
-def test_of_two_entities_as_near_the_earlier_one_counts() -> None:
-    """Each is a span between two entities that share its other boundary."""
+def test_earlier_of_two_equally_near_entities_decides() -> None:
+    """Each span lies between two entities that share its other boundary."""
     labels = labels_of(2)
 
     def label(keys: set[Key], i: int, j: int) -> str:
@@ -143,7 +143,7 @@ def test_of_two_entities_as_near_the_earlier_one_counts() -> None:
     assert label({(0, 6, 0), (3, 6, 0)}, 2, 5) == "-1S"  # the later one is nearer
     assert label({(1, 4, 0), (2, 3, 0)}, 1, 2) == "-1E"  # (1, 4) starts before (2, 3), whose -1S it is too
     assert label({(1, 2, 0), (0, 3, 0)}, 1, 2) == "1S"  # and here (0, 3) starts before (1, 2)
-    assert label({(2, 4, 0), (0, 4, 0)}, 2, 3) == "0"  # a centre, whatever it is to others
+    assert label({(2, 4, 0), (0, 4, 0)}, 2, 3) == "0"  # a centre, although it is near others
     assert label({(0, 3, 0)}, 1, 3) == OUT  # both boundaries moved
     assert label({(0, 3, 1)}, 0, 3) == OUT  # another type
 
@@ -176,12 +176,12 @@ CELL_TYPE = """
     ("reach", "offsets", "gone"),
     [(2, "both", ""), (1, "both", "2"), (0, "both", "SE"), (2, "start", "E"), (2, "end", "S")],
 )
-def test_figure_2(reach: int, offsets: str, gone: str) -> None:
+def test_targets_equal_figure_2(reach: int, offsets: str, gone: str) -> None:
     """The grids were worked out by hand after Figure 2: eight words, three entities, two types.
 
     "HMG" (row 1, column 1) ends one word before "HMG box"; "HMG box of" (row 1, column 3) is between two
     entities, and the earlier counts. Here no label hides one that is farther or of the other boundary, so
-    with fewer labels those that are missing (with a character of `gone`) leave cells out of range.
+    cells whose label (with a character of `gone`) is not available are out of range.
     """
     types = ["cell type", "protein"]
     rows = [(0, e.start, e.end, types.index(e.type)) for e in FIGURE_2.entities]

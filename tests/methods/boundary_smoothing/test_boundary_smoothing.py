@@ -1,4 +1,4 @@
-"""Boundary smoothing beside slow loops, written from the paper's formulas and SPEC's words."""
+"""Boundary smoothing, compared with slow loops that follow the formulas of the paper and SPEC."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def lengths_of(sentences: list[Sentence]) -> Tensor:
 
 
 def method_of(types: tuple[str, ...] = TYPES, **settings) -> BoundarySmoothing:
-    """A small one, with weights that are all different, in double precision."""
+    """Return a small method with random weights in double precision."""
     torch.manual_seed(0)
     settings = {"size": 4, "width_size": 3, "widest": 3, "dropout": 0.0} | settings
     method = BoundarySmoothing(BoundarySmoothingSettings(**settings), WIDTH, types)
@@ -59,14 +59,14 @@ def method_of(types: tuple[str, ...] = TYPES, **settings) -> BoundarySmoothing:
 
 
 def words_of(lengths: list[int], seed: int = 0) -> Words:
-    """Random vectors, after the end of a sentence too, which must not matter."""
+    """Return random vectors, also for padding, which must have no effect."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     return Words(vectors, torch.tensor(lengths))
 
 
 def scores_of(grid: Tensor, lengths: Tensor) -> SpanScores:
-    """Factors whose product is just this grid `[B, C + 1, T, T]`."""
+    """Return factors whose product is this grid `[B, C + 1, T, T]`."""
     batch, classes, length, _ = grid.shape
     return SpanScores(
         start=grid,
@@ -84,7 +84,7 @@ def targets_of(method: BoundarySmoothing, gold: Gold, lengths: Tensor, length: i
 
 @st.composite
 def batches(draw) -> list[Sentence]:
-    """Up to three sentences of different lengths, with entities that nest, cross and share spans."""
+    """Draw up to three sentences of different lengths, with entities that nest, cross and share spans."""
     sizes = draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
     return [Sentence(["w"] * size, draw(entities(size, st.sampled_from(TYPES)))) for size in sizes]
 
@@ -98,7 +98,7 @@ alphas = st.sampled_from([0.0, 0.1, 0.5])
 
 
 def slow_mass(length: int, start: int, last: int, epsilon: float, size: int) -> np.ndarray:
-    """What one entity gives to the cells of its sentence: `[T, T]`, start by last word."""
+    """Return the probability that one entity adds to each cell: `[T, T]`, start by last word."""
     mass = np.zeros((length, length))
     mass[start, last] += 1 - epsilon
     for distance in range(1, size + 1):
@@ -135,7 +135,7 @@ def slow_targets(sentence: Sentence, epsilon: float, size: int, alpha: float) ->
 
 
 @given(batches(), epsilons, sizes, alphas)
-def test_targets_equal_the_obvious_loop(sentences, epsilon, size, alpha) -> None:
+def test_targets_equal_a_simple_loop(sentences, epsilon, size, alpha) -> None:
     method = method_of(epsilon=epsilon, smoothing_size=size, label_smoothing=alpha)
     lengths = lengths_of(sentences)
     longest = int(lengths.max())
@@ -160,7 +160,7 @@ def test_targets_are_probabilities(sentences, epsilon, size, alpha) -> None:
 
 
 @given(st.data(), epsilons, st.integers(1, 5))
-def test_an_entity_gives_away_just_1(data, epsilon, size) -> None:
+def test_probabilities_of_an_entity_add_up_to_1(data, epsilon, size) -> None:
     length = data.draw(st.integers(1, 9))
     start = data.draw(st.integers(0, length - 1))
     end = data.draw(st.integers(start + 1, length))
@@ -173,7 +173,7 @@ def test_an_entity_gives_away_just_1(data, epsilon, size) -> None:
 
 
 @given(batches())
-def test_without_epsilon_the_targets_are_the_entities(sentences) -> None:
+def test_targets_with_epsilon_0_are_the_entities(sentences) -> None:
     lengths = lengths_of(sentences)
     mass = smooth(gold_of(sentences), lengths, int(lengths.max()), len(TYPES), 0.0, 2)
     ones = {(index, TYPES[type_], i, j + 1) for index, type_, i, j in mass.nonzero().tolist()}
@@ -244,7 +244,7 @@ FIGURE_1 = [Sentence(["w"] * 10, [Entity(1, 3, "A"), Entity(3, 8, "B")])]
 
 
 @pytest.mark.parametrize(("size", "red", "blue"), [(1, RED_1, BLUE_1), (2, RED_2, BLUE_2)])
-def test_figure_1_with_smoothed_boundaries(size: int, red: str, blue: str) -> None:
+def test_smoothed_targets_equal_figure_1(size: int, red: str, blue: str) -> None:
     method = method_of(types=("A", "B"), epsilon=0.16, smoothing_size=size)
     targets = targets_of(method, gold_of(FIGURE_1), torch.tensor([10]), 10)
     expected = torch.stack(
@@ -253,7 +253,7 @@ def test_figure_1_with_smoothed_boundaries(size: int, red: str, blue: str) -> No
     torch.testing.assert_close(targets, expected[None])
 
 
-def test_figure_1_with_hard_boundaries() -> None:
+def test_hard_targets_equal_figure_1() -> None:
     method = method_of(types=("A", "B"), epsilon=0)
     targets = targets_of(method, gold_of(FIGURE_1), torch.tensor([10]), 10)
     assert targets[0, 1:].nonzero().tolist() == [[0, 1, 2], [1, 3, 7]]
@@ -262,13 +262,13 @@ def test_figure_1_with_hard_boundaries() -> None:
     assert targets[0, 0].sum() == 98
 
 
-def test_a_sentence_of_one_word_has_nothing_to_share_with() -> None:
+def test_entity_of_a_one_word_sentence_keeps_its_probability() -> None:
     mass = smooth(Gold.from_columns(torch.tensor([[0, 0, 1, 0]])), torch.tensor([1]), 1, 1, 0.3, 2)
     assert mass.tolist() == [[[[pytest.approx(1.0)]]]]
 
 
-def test_neighbourhoods_that_overlap_add_up_to_1_at_most() -> None:
-    """[0, 1) and [0, 2) of one type, D = 1, epsilon 0.4: each gives the other 0.1."""
+def test_overlapping_neighbourhoods_add_up_to_at_most_1() -> None:
+    """The spans are [0, 1) and [0, 2) of one type; with D = 1 and epsilon 0.4 each gives the other 0.1."""
     gold = Gold.from_columns(torch.tensor([[0, 0, 1, 0], [0, 0, 2, 0]]))
     mass = smooth(gold, torch.tensor([3]), 3, 1, 0.4, 1)[0, 0]
     # [0, 1) keeps 0.6 and three shares of cells that are no spans, and gets 0.1; [0, 2) keeps 0.6 and one
@@ -280,7 +280,7 @@ def test_neighbourhoods_that_overlap_add_up_to_1_at_most() -> None:
     assert one.item() == 1.0
 
 
-def test_one_span_with_two_types_shares_its_probability() -> None:
+def test_span_with_two_types_shares_its_probability() -> None:
     sentence = Sentence(["w"] * 5, [Entity(1, 4, "A"), Entity(1, 4, "C")])
     method = method_of(epsilon=0.2)
     targets = targets_of(method, gold_of([sentence]), torch.tensor([5]), 5)[0]
@@ -288,7 +288,7 @@ def test_one_span_with_two_types_shares_its_probability() -> None:
     torch.testing.assert_close(targets[:, 1, 4], torch.tensor([0.9, 0.05, 0, 0.05]))  # nothing to normalise
 
 
-def test_label_smoothing_leaves_the_probability_of_no_entity() -> None:
+def test_label_smoothing_keeps_the_probability_of_no_entity() -> None:
     sentence = Sentence(["w"] * 5, [Entity(1, 4, "A")])
     method = method_of(epsilon=0.2, label_smoothing=0.3)
     targets = targets_of(method, gold_of([sentence]), torch.tensor([5]), 5)[0]
@@ -301,7 +301,7 @@ def test_label_smoothing_leaves_the_probability_of_no_entity() -> None:
 
 
 def slow_score(method: BoundarySmoothing, vectors: Tensor, i: int, j: int) -> Tensor:
-    """r_ij of one sentence `[T, d]`, with the concatenation written out: `[C + 1]`."""
+    """Return r_ij of one sentence `[T, d]`, with an explicit concatenation: `[C + 1]`."""
     hs = torch.relu(method.start_view.linear(vectors[i]))
     he = torch.relu(method.end_view.linear(vectors[j]))
     width = method.width_embedding.weight[min(j - i, method.width_embedding.num_embeddings - 1)]
@@ -331,7 +331,7 @@ def test_scores_equal_the_formula(settings) -> None:
                 torch.testing.assert_close(rows[index, :, i, j], expected)
 
 
-def test_valid_cells_are_the_spans_of_the_sentence() -> None:
+def test_valid_cells_are_the_spans_of_their_sentence() -> None:
     valid = is_span(np.array([4, 1, 3]), 4)
     spans = {
         (b, i, j)
@@ -355,7 +355,7 @@ def test_widths_beyond_the_widest_share_an_embedding() -> None:
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_padding_changes_nothing(inside: bool) -> None:
+def test_padding_has_no_effect(inside: bool) -> None:
     method = method_of(inside=inside)
     together = words_of([3, 8, 1, 5])
     rows = method.score(together).compute_grid()
@@ -365,7 +365,7 @@ def test_padding_changes_nothing(inside: bool) -> None:
         torch.testing.assert_close(rows[index, :, :length, :length], expected)
 
 
-def test_weights_start_as_the_authors_start_them() -> None:
+def test_weights_are_initialised_like_those_of_the_authors() -> None:
     torch.manual_seed(0)
     method = BoundarySmoothing(BoundarySmoothingSettings(size=6, width_size=3, widest=2), WIDTH, TYPES)
     for weight in (method.U.flatten(1), method.W):
@@ -374,18 +374,18 @@ def test_weights_start_as_the_authors_start_them() -> None:
 
 
 @pytest.mark.parametrize("types", [("A",), TYPES, tuple(f"T{number}" for number in range(40))])
-def test_before_training_a_span_is_rarely_an_entity(types: tuple[str, ...]) -> None:
+def test_initial_probability_of_an_entity_is_1_percent(types: tuple[str, ...]) -> None:
     method = BoundarySmoothing(BoundarySmoothingSettings(widest=2), WIDTH, types)
     assert method.b.softmax(dim=0)[1:].sum().item() == pytest.approx(0.01)
 
 
-def test_sizes_of_the_weights() -> None:
+def test_weights_have_the_sizes_of_the_settings() -> None:
     method = BoundarySmoothing(BoundarySmoothingSettings(size=6, width_size=3, widest=2), WIDTH, TYPES)
     assert method.U.shape == (4, 6, 6)
     assert method.W.shape == (4, 15)
 
 
-def test_dropout_is_for_training_alone() -> None:
+def test_dropout_is_only_used_in_training() -> None:
     method = method_of(dropout=0.5)
     words = words_of([5])
     assert torch.equal(method.score(words).compute_grid(), method.score(words).compute_grid())
@@ -418,7 +418,7 @@ def fast_loss(method: BoundarySmoothing, words: Words, sentences: list[Sentence]
     "settings",
     [{"epsilon": 0}, {"epsilon": 0.2}, {"epsilon": 0.3, "smoothing_size": 2, "label_smoothing": 0.1}],
 )
-def test_loss_and_gradients_equal_the_obvious_loop(settings) -> None:
+def test_loss_and_gradients_equal_a_simple_loop(settings) -> None:
     sentences = [
         Sentence(["w"] * 5, [Entity(0, 3, "A"), Entity(1, 3, "B"), Entity(1, 3, "C"), Entity(4, 5, "A")]),
         Sentence(["w"] * 2),
@@ -437,7 +437,7 @@ def test_loss_and_gradients_equal_the_obvious_loop(settings) -> None:
 
 
 @given(batches())
-def test_loss_is_the_mean_of_each_sentences_own(sentences) -> None:
+def test_loss_is_the_mean_of_the_losses_of_sentences(sentences) -> None:
     method = method_of(epsilon=0.2, smoothing_size=2)
     lengths = [len(sentence) for sentence in sentences]
     words = words_of(lengths)
@@ -448,7 +448,7 @@ def test_loss_is_the_mean_of_each_sentences_own(sentences) -> None:
     torch.testing.assert_close(fast_loss(method, words, sentences), torch.stack(each).mean())
 
 
-def test_a_batch_without_entities_has_a_loss_and_gradients() -> None:
+def test_batch_without_entities_has_a_loss_and_gradients() -> None:
     method = method_of()
     loss = fast_loss(method, words_of([3, 1]), [Sentence(["w"] * 3), Sentence(["w"])])
     loss.backward()
@@ -456,7 +456,7 @@ def test_a_batch_without_entities_has_a_loss_and_gradients() -> None:
     assert all(parameter.grad.isfinite().all() for parameter in method.parameters())
 
 
-def test_a_loss_of_huge_scores_is_finite() -> None:
+def test_loss_of_huge_scores_is_finite() -> None:
     grid = torch.full((1, 4, 3, 3), -1e4)
     grid[:, 1] = 1e4
     grid.requires_grad_()
@@ -466,7 +466,7 @@ def test_a_loss_of_huge_scores_is_finite() -> None:
     assert grid.grad.isfinite().all()
 
 
-def test_the_softmax_is_in_single_precision_whatever_the_scores_are_in() -> None:
+def test_softmax_of_bfloat16_scores_is_float32() -> None:
     grid = torch.randn(1, 4, 3, 3, generator=torch.Generator().manual_seed(0)).bfloat16()
     gold, lengths = gold_of([Sentence(["w"] * 3, [Entity(0, 2, "A")])]), torch.tensor([3])
     low = method_of().loss(scores_of(grid, lengths), gold)["span_loss"]
@@ -474,7 +474,7 @@ def test_the_softmax_is_in_single_precision_whatever_the_scores_are_in() -> None
     torch.testing.assert_close(low, method_of().loss(scores_of(grid.float(), lengths), gold)["span_loss"])
 
 
-def test_loss_is_least_where_the_probabilities_are_the_targets() -> None:
+def test_loss_is_minimal_if_probabilities_equal_targets() -> None:
     sentences = [Sentence(["w"] * 4, [Entity(0, 3, "A"), Entity(2, 3, "B")])]
     method = method_of(epsilon=0.3, smoothing_size=2)
     gold, lengths = gold_of(sentences), torch.tensor([4])
@@ -487,7 +487,7 @@ def test_loss_is_least_where_the_probabilities_are_the_targets() -> None:
 
 
 def brute_force(grid: Tensor, lengths: Tensor, threshold: float = 0.4) -> dict[tuple[int, int, int], float]:
-    """Cell by cell: (start, end, type) to confidence, at positions `b * T + t`."""
+    """Return the confidence by (start, end, type), computed cell by cell, at positions `b * T + t`."""
     batch, _, longest, _ = grid.shape
     confidences = {}
     for b in range(batch):
@@ -501,13 +501,13 @@ def brute_force(grid: Tensor, lengths: Tensor, threshold: float = 0.4) -> dict[t
 
 
 def candidates_of(method: BoundarySmoothing, words: Words, **predict) -> Candidates:
-    """As prediction finds them."""
+    """Return the candidates of the decoder."""
     decoder, predict = SpanDecoder(method.settings, method.types), PredictSettings(select="nested", **predict)
     return decoder.candidates(decoder.score(arrays_of(words), graphs_of(method, words), predict), predict)
 
 
 def candidates_in(grid: Tensor, lengths: Tensor, **predict) -> Candidates:
-    """Those of a method whose scores are just this grid."""
+    """Return the candidates of a method whose scores are this grid."""
     method = method_of()
     method.score = lambda _: scores_of(grid, lengths)
     return candidates_of(
@@ -516,8 +516,8 @@ def candidates_in(grid: Tensor, lengths: Tensor, **predict) -> Candidates:
 
 
 @pytest.mark.parametrize("threshold", [None, 0.0, 0.2, 0.6, {"A": 0.6, "B": 0.1}])
-def test_candidates_equal_the_obvious_loop(threshold: float | dict[str, float] | None) -> None:
-    """Those that may be entities, be "no entity" more probable: types are not distinguished here."""
+def test_candidates_equal_a_simple_loop(threshold: float | dict[str, float] | None) -> None:
+    """A candidate may be less probable than "no entity"; the lowest threshold holds for all types here."""
     method = method_of()
     words = words_of([7, 2, 5, 1])
     candidates = candidates_of(method, words, threshold=threshold)
@@ -544,7 +544,7 @@ def test_candidates_are_spans_of_their_sentence(sentences, seed: int) -> None:
     assert ((candidates.confidence >= 0.3) & (candidates.confidence <= 1)).all()
 
 
-def test_a_span_that_is_rather_no_entity_is_one_if_it_reaches_the_threshold() -> None:
+def test_candidate_can_be_less_probable_than_no_entity() -> None:
     grid = torch.zeros(2, 4, 3, 3)
     grid[:, 0] = 1  # 0.48, and each type 0.17
     lengths = torch.tensor([3, 2])
@@ -556,8 +556,8 @@ def test_a_span_that_is_rather_no_entity_is_one_if_it_reaches_the_threshold() ->
 
 
 @given(st.data())
-def test_perfect_scores_give_back_the_entities(data) -> None:
-    """Whatever nests; one span has one best class, so of two types on a span only one is drawn."""
+def test_perfect_scores_select_the_entities(data) -> None:
+    """Entities may nest; a span has one best class, so only one type is drawn for a span."""
     sizes = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
     sentences = []
     for size in sizes:
@@ -610,8 +610,8 @@ print(peak() - before, len(long), len(found.entities))
 """
 
 
-def test_a_sentence_of_5000_words_is_predicted_in_bounded_memory() -> None:
-    """All its scores are 1.3 GB; never may more than a few blocks of them be there at once."""
+def test_sentence_of_5000_words_needs_limited_memory() -> None:
+    """All its scores are 1.3 GB; only a few blocks of them may exist at a time."""
     run = subprocess.run(
         [sys.executable, "-c", LONG_SENTENCE], capture_output=True, text=True, check=True, timeout=120
     )
@@ -631,35 +631,35 @@ def of_lengths(lengths: list[int]) -> list[Sentence]:
 @pytest.mark.parametrize(
     ("lengths", "widest"), [([1], 2), ([4, 4, 4], 5), ([1] * 39 + [10], 11), ([3, 1], 4)]
 )
-def test_every_length_of_an_entity_has_an_embedding_of_its_own(lengths: list[int], widest: int) -> None:
-    """And all that is longer has another."""
+def test_widest_is_one_more_than_the_longest_entity(lengths: list[int], widest: int) -> None:
+    """Each entity length has its own embedding, and all longer spans share another one."""
     fitted = BoundarySmoothingSettings().fitted(of_lengths(lengths))
     assert fitted == BoundarySmoothingSettings(widest=widest)
 
 
-def test_all_entities_of_all_sentences_count() -> None:
+def test_widest_is_fitted_to_all_entities() -> None:
     sentences = [Sentence(["w"] * 9, [Entity(0, 9, "A"), Entity(2, 4, "B")]), Sentence(["w"])]
     assert BoundarySmoothingSettings().fitted(sentences).widest == 10
 
 
-def test_a_widest_span_that_was_chosen_is_kept() -> None:
+def test_explicit_widest_is_kept() -> None:
     settings = BoundarySmoothingSettings(widest=7)
     assert settings.fitted(of_lengths([1, 2])) is settings
 
 
-def test_before_training_the_words_of_a_span_do_not_matter() -> None:
+def test_initial_word_scores_are_0() -> None:
     torch.manual_seed(0)
     method = BoundarySmoothing(BoundarySmoothingSettings(widest=2, inside=True), WIDTH, TYPES)
     assert (method.word_scores.weight == 0).all()
     assert not hasattr(BoundarySmoothing(BoundarySmoothingSettings(widest=2), WIDTH, TYPES), "word_scores")
 
 
-def test_the_embedding_has_a_row_for_each_width() -> None:
+def test_width_embedding_has_a_row_for_each_width() -> None:
     assert method_of(widest=7).width_embedding.weight.shape == (7, 3)
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_one_long_sentence_is_scored_apart_and_the_loss_is_the_same(monkeypatch, inside: bool) -> None:
+def test_scoring_a_long_sentence_separately_keeps_the_loss(monkeypatch, inside: bool) -> None:
     torch.manual_seed(0)
     lengths = torch.tensor([3, 40, 1, 7])
     words = Words(torch.randn(4, 40, 6, requires_grad=True), lengths)

@@ -1,4 +1,4 @@
-"""Candidates of several members as one, worked by hand and by brute force."""
+"""Joined candidates of several members, compared with values by hand and with simple loops."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ROWS = st.lists(
 
 
 @given(st.lists(ROWS, min_size=1, max_size=4))
-def test_join_agrees_with_dictionaries(members: list[list[Row]]) -> None:
+def test_joined_candidates_equal_a_simple_loop(members: list[list[Row]]) -> None:
     candidates = join_candidates([make(rows) for rows in members])
     expected: dict[tuple[int, int, int], dict[int, float]] = {}
     for number, rows in enumerate(members):
@@ -54,8 +54,8 @@ def test_join_agrees_with_dictionaries(members: list[list[Row]]) -> None:
         assert {n: p for n, p in enumerate(probabilities) if not math.isnan(p)} == expected[key]
 
 
-def test_equal_weights_are_the_mean_of_the_logits() -> None:
-    """A member that does not propose a candidate counts as the lowest probability that it could have."""
+def test_default_weights_average_the_logits() -> None:
+    """A member without the candidate counts with the lowest probability that it could have."""
     candidates = join_candidates([make([(0, 2, 0, 0.9), (3, 4, 1, 0.6)]), make([(0, 2, 0, 0.7)])])
     settings = CombinationSettings.from_members(["a", "b"])
     both, one = candidates.combine(settings).tolist()
@@ -63,7 +63,7 @@ def test_equal_weights_are_the_mean_of_the_logits() -> None:
     assert one == pytest.approx(sigmoid((logit(0.6) + logit(FLOOR)) / 2))
 
 
-def test_learnt_weights() -> None:
+def test_fitted_weights_are_applied_to_the_logits() -> None:
     settings = CombinationSettings(members=("a", "b"), slopes=(2.0, 0.5), offsets=(1.0, -1.0), bias=-0.25)
     candidates = join_candidates([make([(0, 2, 0, 0.9)]), make([(0, 2, 0, 0.7), (1, 2, 0, 0.5)])])
     both, one = candidates.combine(settings).tolist()
@@ -79,19 +79,19 @@ def test_probabilities_of_0_and_1_are_finite() -> None:
     assert len(candidates) == 2
 
 
-def test_no_candidates() -> None:
+def test_joins_members_without_candidates() -> None:
     scores = join_candidates([make([]), make([])])
     decoder = CombinationDecoder(CombinationSettings.from_members(["a", "b"]), ["X"])
     assert len(decoder.candidates(scores, PredictSettings())) == 0
 
 
-def test_each_member_needs_its_weights() -> None:
+def test_refuses_settings_without_weights_for_each_member() -> None:
     with pytest.raises(UsageError, match="one value for each member"):
         validate_settings(CombinationSettings, {"members": ["a", "b"], "slopes": [1.0], "offsets": [1.0]})
 
 
-def test_agreement_counts() -> None:
-    """Two sentences of at most 3 words; sigmas of votes counted by hand."""
+def test_agreement_report_counts_votes() -> None:
+    """Two sentences of at most 3 words; votes counted by hand."""
     sentences = [
         Sentence(["a", "b", "c"], [Entity(0, 1, "X"), Entity(1, 3, "X")]),
         Sentence(["d"], [Entity(0, 1, "X")]),

@@ -1,4 +1,4 @@
-"""What the tests of diffusion share: small networks, batches of sentences, and the slow versions of all."""
+"""Shared by the tests of diffusion: small networks, batches of sentences, and converted results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Found = dict[Key, float]  # start and end in the batch, type: confidence
 
 
 def settings_of(**settings) -> DiffusionSettings:
-    """With nothing left to the defaults."""
+    """Return settings without defaults."""
     return DiffusionSettings(
         **{
             "spans": 5,
@@ -69,7 +69,7 @@ def predict_of(**predict) -> DiffusionPredict:
 
 
 def method_of(**settings) -> Diffusion:
-    """A small one, with weights that are all random, in double precision."""
+    """Return a small method with random weights in double precision."""
     method = Diffusion(settings_of(**settings), WIDTH, TYPES).double()
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -85,7 +85,7 @@ def decoder_of(method: Diffusion) -> DiffusionDecoder:
 def sampled(
     method: Diffusion, words: Words, decoder: DiffusionDecoder | None = None, **predict
 ) -> DenoisedScores:
-    """What the decoder makes of noise, with the graphs of PyTorch, as tensors; no noisy spans are known."""
+    """Return the scores that the decoder computes from noise with PyTorch, without noisy spans."""
     graphs = {name: ModuleGraph(graph) for name, graph in method.eval().graphs(words).items()}
     arrays = WordArrays(words.vectors.numpy(), words.lengths.numpy())
     scores = (decoder or decoder_of(method)).score(arrays, graphs, predict_of(**predict))
@@ -95,7 +95,7 @@ def sampled(
 
 
 def candidates_of(scores: DenoisedScores, **predict) -> Candidates:
-    """Each once, as they are selected from."""
+    """Return the candidates without duplicates."""
     types, boundaries = scores.types.detach().numpy(), scores.boundaries.detach().numpy()
     arrays = Denoised(types, boundaries, boundaries.argmax(axis=3)[None])
     settings = predict_of(**predict)
@@ -119,7 +119,7 @@ NETWORKS: dict[str, dict] = {
 
 
 def words_of(lengths: list[int], seed: int = 0) -> Words:
-    """Random vectors; those after the end of a sentence are huge: they must not matter."""
+    """Return random vectors; those of padding are huge and must have no effect."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     words = Words(vectors, torch.tensor(lengths))
@@ -128,13 +128,13 @@ def words_of(lengths: list[int], seed: int = 0) -> Words:
 
 
 def alone(words: Words, index: int) -> Words:
-    """One sentence of a batch, without padding."""
+    """Return one sentence of a batch, without padding."""
     one = slice(index, index + 1)
     return Words(words.vectors[one, : int(words.lengths[index])], words.lengths[one])
 
 
 def gold_of(batch: list[list[Key]]) -> Gold:
-    """The sentences take turns; the entities of one keep their order."""
+    """Return the gold with alternating sentences; the entities of a sentence keep their order."""
     turns = itertools.zip_longest(*([(index, *key) for key in keys] for index, keys in enumerate(batch)))
     rows = [row for turn in turns for row in turn if row is not None]
     return Gold.from_columns(torch.tensor(rows, dtype=torch.long).view(-1, 4))
@@ -152,7 +152,7 @@ BATCH: list[list[Key]] = [
 
 
 class Noised(NamedTuple):
-    """What the network is asked about when a batch is learnt, by sentence and draw."""
+    """Inputs and scores of the network in training, by sentence and draw."""
 
     numbers: Tensor  # [B, R, K, 2]
     left: Tensor  # [B, R, K]
@@ -180,11 +180,11 @@ def noised(monkeypatch, method: Diffusion, words: Words, batch: list[list[Key]])
     return Noised(*(part.unflatten(0, by_draw) for part in tensors), scores)
 
 
-Said = tuple[Tensor, Tensor]  # of one draw of one sentence: what `SlowDenoiser` gives
+Said = tuple[Tensor, Tensor]  # the result of `SlowDenoiser` for one draw of one sentence
 
 
 def said_in(scores: DenoisedScores, draws: int = 1) -> dict[tuple[int, int], Said]:
-    """By sentence and draw, without the padding, which must be out of the question."""
+    """Return scores by sentence and draw, without padding, whose probabilities must be 0."""
     result = {}
     for row, length in enumerate(scores.lengths.tolist()):
         assert not scores.boundaries[:, row, :, length:].sigmoid().any()
@@ -196,7 +196,7 @@ def said_in(scores: DenoisedScores, draws: int = 1) -> dict[tuple[int, int], Sai
 
 
 def denoised(types: Tensor, boundaries: Tensor, lengths: list[int], seed: int = 0) -> DenoisedScores:
-    """Of noisy spans that may have been any; types are `[B, R, K, C + 1]`, boundaries `[2, B, R, K, T]`."""
+    """Return scores with random noisy spans; types are `[B, R, K, C + 1]`, boundaries `[2, B, R, K, T]`."""
     generator = torch.Generator().manual_seed(seed)
     shares = torch.rand(2, *types.shape[:3], generator=generator)
     ends = (shares * torch.tensor(lengths)[:, None, None]).long()
@@ -206,14 +206,14 @@ def denoised(types: Tensor, boundaries: Tensor, lengths: list[int], seed: int = 
 def by_row(
     types: Tensor, boundaries: Tensor, noisy: tuple[Tensor, Tensor], lengths: Tensor
 ) -> DenoisedScores:
-    """Each draw of a sentence is a row of the batch."""
+    """Make each draw of a sentence a row of the batch."""
     left, right = (end.flatten(0, 1) for end in noisy)
     repeated = lengths.repeat_interleave(types.shape[1])
     return DenoisedScores(types.flatten(0, 1), boundaries.flatten(1, 2), (left, right), repeated)
 
 
 def scores_of(lengths: list[int], spans: int, draws: int = 1, seed: int = 0) -> DenoisedScores:
-    """Any logits, in double precision; words that are not there are out of the question."""
+    """Return random logits in double precision; those of padding are very low."""
     generator = torch.Generator().manual_seed(seed)
     shape = (len(lengths), draws, spans)
     types = 2 * torch.randn(*shape, 1 + len(TYPES), generator=generator, dtype=torch.float64)
@@ -227,7 +227,7 @@ def scores_of(lengths: list[int], spans: int, draws: int = 1, seed: int = 0) -> 
 
 
 def noisy_in(scores: DenoisedScores, draws: int = 1) -> dict[tuple[int, int], list[Ends]]:
-    """By sentence and draw."""
+    """Return the noisy spans by sentence and draw."""
     left, right = scores.noisy
     return {
         divmod(row, draws): list(zip(left[row].tolist(), right[row].tolist(), strict=True))
@@ -236,7 +236,7 @@ def noisy_in(scores: DenoisedScores, draws: int = 1) -> dict[tuple[int, int], li
 
 
 def assert_same(result: dict, expected: dict, atol: float = 1e-5) -> None:
-    """Beside the loops, less exactly: codes of late times are in single precision."""
+    """Compare with the loops up to a tolerance: codes of late times are in single precision."""
     assert result.keys() == expected.keys()
     for place, row in expected.items():
         for ours, theirs in zip(result[place], row, strict=True):
@@ -253,7 +253,7 @@ def found_in(candidates: Candidates) -> Found:
 
 
 def gradients_of(method: Diffusion, loss: Tensor) -> dict[str, Tensor]:
-    """All, of those without any zero."""
+    """Return all gradients, with 0 for weights that have none."""
     method.zero_grad()
     loss.backward()
     return {

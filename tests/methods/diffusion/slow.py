@@ -1,4 +1,4 @@
-"""All steps of diffusion as obvious loops, to compare with: one sentence, span and word at a time."""
+"""All steps of diffusion as simple loops to compare with: one sentence, span and word at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.methods.diffusion.cases import Ends, Found, Key, Noised, Said
 
 
 def slow_numbers(span: Ends, length: int, settings: DiffusionSettings) -> tuple[float, float]:
-    """A span as two numbers from -scale to scale."""
+    """Return a span as two numbers from -scale to scale."""
     left, right = span
     pair = (left, right - left) if settings.coordinates == "left-width" else (left, right)
     first, second = (2 * number / max(length - 1, 1) - 1 for number in pair)
@@ -26,7 +26,7 @@ def slow_numbers(span: Ends, length: int, settings: DiffusionSettings) -> tuple[
 
 
 def slow_shares(pair: tuple[float, float], settings: DiffusionSettings) -> tuple[float, float]:
-    """Where a span begins and ends, from 0, the first word, to 1, the last one."""
+    """Return where a span begins and ends, from 0, the first word, to 1, the last one."""
     first, second = ((min(1.0, max(-1.0, number / settings.scale)) + 1) / 2 for number in pair)
     return first, min(1.0, first + second) if settings.coordinates == "left-width" else second
 
@@ -37,7 +37,7 @@ def slow_span(pair: tuple[float, float], length: int, settings: DiffusionSetting
 
 
 def slow_alpha_bar(schedule: str, times: int) -> list[float]:
-    """Alpha-bar by its definition: the product of 1 - beta."""
+    """Return alpha-bar by its definition: the product of 1 - beta."""
     alpha_bar, product = [], 1.0
     for time in range(times):
         if schedule == "linear":
@@ -53,12 +53,12 @@ def slow_alpha_bar(schedule: str, times: int) -> list[float]:
 
 
 def slow_times(times: int, steps: int) -> list[int]:
-    """The evenly spaced points from the last time to -1, without the end."""
+    """Return evenly spaced points from the last time to -1, without the end."""
     return [round(times - 1 - point * times / steps) for point in range(steps)]
 
 
 def slow_code(number: int, size: int) -> Tensor:
-    """Sines, then cosines."""
+    """Return sines, then cosines."""
     angles = [number / 10_000 ** (index / (size // 2)) for index in range(size // 2)]
     return torch.tensor([*map(math.sin, angles), *map(math.cos, angles)], dtype=torch.float64)
 
@@ -66,7 +66,7 @@ def slow_code(number: int, size: int) -> Tensor:
 def slow_attention(
     attention: Attention, queries: list[Tensor], keys: list[Tensor], values: list[Tensor]
 ) -> list[Tensor]:
-    """Each query and head for itself."""
+    """Compute each query and head separately."""
     made_keys, made_values = (
         [attention.key(key) for key in keys],
         [attention.value(value) for value in values],
@@ -85,7 +85,7 @@ def slow_attention(
 
 
 class SlowDenoiser:
-    """The network, for one sentence: every vector is made alone."""
+    """Network for one sentence that computes each vector separately."""
 
     def __init__(self, method: Diffusion, words: Words, index: int) -> None:
         self.network = method.denoiser
@@ -117,7 +117,7 @@ class SlowDenoiser:
         return self.network.of_index(slow_code(index, size))
 
     def layer(self, layer: SpanLayer, spans: list[Tensor], codes: list[Tensor]) -> list[Tensor]:
-        """Of what was switched off, nothing is left, not even its norm."""
+        """Apply a layer; a part that is switched off has no norm either."""
 
         def coded() -> list[Tensor]:
             return [span + code for span, code in zip(spans, codes, strict=True)]
@@ -132,7 +132,7 @@ class SlowDenoiser:
         return added(layer.norm, [layer.feed_forward(span) for span in spans])
 
     def __call__(self, ends: list[Ends], time: int) -> tuple[Tensor, Tensor]:
-        """Logits of types, `[K, C + 1]`, and of boundaries, `[2, K, T]`."""
+        """Return logits of types, `[K, C + 1]`, and of boundaries, `[2, K, T]`."""
         places = [self.place_code(span) for span in ends]
         codes = [place + self.index_code(index) for index, place in enumerate(places)]
         spans = [self.pooled(span) for span in ends]
@@ -155,7 +155,7 @@ class SlowDenoiser:
 
 
 def slow_learnt(method: Diffusion, words: Words, sample: Noised) -> dict[tuple[int, int], Said]:
-    """What the network says about noised spans."""
+    """Return the results of the network for noised spans."""
     result = {}
     for index in range(len(words.lengths)):
         denoiser = SlowDenoiser(method, words, index)
@@ -173,14 +173,14 @@ def slow_profit(scores: Said, span: int, key: Key) -> float:
 
 
 def slow_way(noisy: Ends, key: Key, length: int) -> float:
-    """How far both ends have to go, as a part of the sentence."""
+    """Return how far both ends are from those of the entity, as a share of the sentence."""
     return (abs(noisy[0] - key[0]) + abs(noisy[1] - (key[1] - 1))) / max(1, length - 1)
 
 
 def slow_matches(
     settings: DiffusionSettings, scores: Said, noisy: list[Ends], keys: list[Key]
 ) -> dict[int, Key]:
-    """By span its entity: of all ways to give the spans the entities, or none, the best one."""
+    """Return the entity of each span in the best of all assignments."""
     spans, length = len(scores[0]), scores[1].shape[2]
     if settings.targets == "repeat":
         targets: list[Key | None] = [keys[place % len(keys)] for place in range(spans)] if keys else []
@@ -205,7 +205,7 @@ def slow_loss(
     noisy: dict[tuple[int, int], list[Ends]],
     batch: list[list[Key]],
 ) -> dict[str, Tensor]:
-    """Type by type and word by word."""
+    """Compute the loss type by type and word by word."""
     of_entities, of_none, of_words = [], [], []
     for place, (types, boundaries) in scores.items():
         matches = slow_matches(settings, scores[place], noisy[place], batch[place[0]])
@@ -247,7 +247,7 @@ class SlowStep(NamedTuple):
 
 @torch.no_grad()
 def slow_steps(method: Diffusion, predict: DiffusionPredict, words: Words, index: int) -> list[SlowStep]:
-    """From noise to entities: of each step, what was asked and said."""
+    """Go from noise to entities; return the inputs and results of each step."""
     settings = method.settings
     denoiser = SlowDenoiser(method, words, index)
     length = denoiser.length
@@ -279,7 +279,7 @@ def slow_steps(method: Diffusion, predict: DiffusionPredict, words: Words, index
 
 
 def slow_candidates(scores: Said, offset: int = 0) -> Found:
-    """Spans with their most probable types; of those with the same boundaries and type, the surest one."""
+    """Return spans with their most probable types; of duplicates, the most confident one."""
     types, (lefts, rights) = scores
     best: Found = {}
     for span, logits in enumerate(types):

@@ -1,4 +1,4 @@
-"""Attention beside that of PyTorch, and codes of numbers beside the formula."""
+"""Attention, compared with that of PyTorch, and codes of numbers, compared with the formula."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fencepost.methods.diffusion.denoiser import Attention, encode_sinusoids
 
 
 def pair_of(size: int, heads: int) -> tuple[Attention, nn.MultiheadAttention]:
-    """The same weights, in ours and in theirs."""
+    """Return our attention and that of PyTorch with the same weights."""
     torch.manual_seed(0)
     ours = Attention(size, heads, 0.0).double()
     theirs = nn.MultiheadAttention(size, heads, batch_first=True).double()
@@ -27,7 +27,7 @@ def pair_of(size: int, heads: int) -> tuple[Attention, nn.MultiheadAttention]:
 
 @pytest.mark.parametrize("heads", [1, 2, 4])
 @pytest.mark.parametrize("masked", [True, False])
-def test_attention_is_that_of_pytorch(heads: int, masked: bool) -> None:
+def test_attention_equals_that_of_pytorch(heads: int, masked: bool) -> None:
     ours, theirs = pair_of(8, heads)
     queries, keys, values = (torch.randn(3, length, 8).double() for length in (4, 6, 6))
     mask = torch.arange(6) < torch.tensor([6, 1, 4])[:, None] if masked else None
@@ -37,7 +37,7 @@ def test_attention_is_that_of_pytorch(heads: int, masked: bool) -> None:
     torch.testing.assert_close(result, expected)
 
 
-def test_what_is_masked_changes_nothing() -> None:
+def test_masked_vectors_have_no_effect() -> None:
     ours, _ = pair_of(8, 2)
     queries, keys, values = (torch.randn(2, length, 8).double() for length in (4, 6, 6))
     mask = torch.arange(6) < torch.tensor([3, 5])[:, None]
@@ -47,7 +47,7 @@ def test_what_is_masked_changes_nothing() -> None:
 
 
 @torch.no_grad()
-def test_dropout_is_for_training() -> None:
+def test_dropout_is_only_used_in_training() -> None:
     attention = Attention(8, 2, 0.5)
     vectors = torch.randn(1, 20, 8)
     source = attention.project_source(vectors, vectors)
@@ -71,7 +71,7 @@ def test_codes_equal_the_formula(size: int) -> None:
             torch.testing.assert_close(code, torch.tensor(expected), rtol=0, atol=2e-4)
 
 
-def test_no_two_numbers_have_the_same_code() -> None:
+def test_different_numbers_have_different_codes() -> None:
     codes = encode_sinusoids(torch.arange(5000), 16)
     distances = torch.cdist(codes[::7], codes)
     distances[torch.arange(len(distances)), torch.arange(0, 5000, 7)] = math.inf

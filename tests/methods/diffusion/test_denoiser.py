@@ -1,4 +1,4 @@
-"""The network that takes the noise away, beside loops over spans and words."""
+"""The network that removes noise, compared with loops over spans and words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ networks = pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS.k
 
 
 def spans_for(lengths: list[int], draws: int, spans: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Any spans of the sentences: `[B, R, K]` each."""
+    """Return random spans of the sentences: `[B, R, K]` each."""
     generator = torch.Generator().manual_seed(seed)
     shares = torch.rand(2, len(lengths), draws, spans, generator=generator)
     ends = (shares * torch.tensor(lengths)[:, None, None]).long()
@@ -39,7 +39,7 @@ def spans_for(lengths: list[int], draws: int, spans: int, seed: int = 0) -> tupl
 
 
 def denoise(method: Diffusion, words: Words, ends: tuple[Tensor, Tensor], time: Tensor) -> DenoisedScores:
-    """Of spans `[B, R, K]` at times `[B, R]`: each draw is a row of the batch."""
+    """Return the scores of spans `[B, R, K]` at times `[B, R]`: each draw is a row of the batch."""
     draws = time.shape[1]
     rows = Words(words.vectors.repeat_interleave(draws, 0), words.lengths.repeat_interleave(draws))
     left, right = (end.flatten(0, 1) for end in ends)
@@ -49,8 +49,8 @@ def denoise(method: Diffusion, words: Words, ends: tuple[Tensor, Tensor], time: 
 
 @networks
 @torch.no_grad()
-def test_the_network_equals_the_loops(settings: dict) -> None:
-    """Of each draw of each sentence alone: neither the others nor the padding matter."""
+def test_network_equals_a_simple_loop(settings: dict) -> None:
+    """The expected scores are of each draw of each sentence alone, so others and padding have no effect."""
     method = method_of(**settings)
     words = words_of(LENGTHS)
     left, right = spans_for(LENGTHS, 2, 4)
@@ -69,7 +69,7 @@ def test_the_network_equals_the_loops(settings: dict) -> None:
 
 
 @torch.no_grad()
-def test_what_is_learnt_from_is_said_about_the_noised_spans(monkeypatch) -> None:
+def test_training_scores_are_those_of_the_noised_spans(monkeypatch) -> None:
     method = method_of(draws=3, positions=True)
     words = words_of(LENGTHS, seed=1)
     sample = noised(monkeypatch, method, words, BATCH)
@@ -80,7 +80,7 @@ def test_what_is_learnt_from_is_said_about_the_noised_spans(monkeypatch) -> None
 def said_about(
     method: Diffusion, ends: list[Ends], time: int = 500, words: Words | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Of spans of one sentence of nine words: types `[K, C + 1]` and boundaries `[2, K, T]`."""
+    """Score spans of one sentence of nine words: types `[K, C + 1]` and boundaries `[2, K, T]`."""
     left, right = torch.tensor(ends).T
     words = words_of([9]) if words is None else words
     scores = denoise(method, words, (left[None, None], right[None, None]), torch.tensor([[time]]))
@@ -89,7 +89,7 @@ def said_about(
 
 @networks
 @torch.no_grad()
-def test_a_sentence_is_the_same_in_any_batch(settings: dict) -> None:
+def test_scores_do_not_depend_on_the_batch(settings: dict) -> None:
     method = method_of(**settings)
     words = words_of(LENGTHS)
     ends = spans_for(LENGTHS, 2, 4)
@@ -104,7 +104,7 @@ def test_a_sentence_is_the_same_in_any_batch(settings: dict) -> None:
 
 @networks
 @torch.no_grad()
-def test_padding_changes_nothing(settings: dict) -> None:
+def test_padding_has_no_effect(settings: dict) -> None:
     method = method_of(**settings)
     words = words_of(LENGTHS)
     ends, time = spans_for(LENGTHS, 2, 4), torch.tensor([[5, 900]] * 5)
@@ -117,7 +117,7 @@ def test_padding_changes_nothing(settings: dict) -> None:
 
 @networks
 @torch.no_grad()
-def test_draws_do_not_see_each_other(settings: dict) -> None:
+def test_draws_are_independent(settings: dict) -> None:
     method = method_of(**settings)
     words = words_of(LENGTHS)
     left, right = spans_for(LENGTHS, 3, 4)
@@ -131,7 +131,7 @@ def test_draws_do_not_see_each_other(settings: dict) -> None:
 
 @pytest.mark.parametrize("self_attention", [True, False])
 @torch.no_grad()
-def test_the_spans_of_a_draw_see_each_other_if_they_may(self_attention: bool) -> None:
+def test_spans_affect_each_other_only_with_self_attention(self_attention: bool) -> None:
     method = method_of(self_attention=self_attention, positions=True)
     types, boundaries = said_about(method, [(0, 3), (2, 2), (4, 8)])
     other_types, other_boundaries = said_about(method, [(0, 3), (2, 2), (1, 5)])
@@ -141,7 +141,7 @@ def test_the_spans_of_a_draw_see_each_other_if_they_may(self_attention: bool) ->
 
 @pytest.mark.parametrize("cross_attention", [True, False])
 @torch.no_grad()
-def test_spans_see_all_words_if_they_may(cross_attention: bool) -> None:
+def test_all_words_affect_spans_only_with_cross_attention(cross_attention: bool) -> None:
     method = method_of(cross_attention=cross_attention, positions=True)
     words = words_of([9])
     others = Words(words.vectors.clone(), words.lengths)
@@ -149,14 +149,16 @@ def test_spans_see_all_words_if_they_may(cross_attention: bool) -> None:
     types, boundaries = said_about(method, [(0, 3), (2, 2)], words=words)
     other_types, other_boundaries = said_about(method, [(0, 3), (2, 2)], words=others)
     assert (types == other_types).all() != cross_attention
-    same = (boundaries == other_boundaries).all(dim=1)  # a pointer looks at each word, and only at that
+    same = (boundaries == other_boundaries).all(
+        dim=1
+    )  # the score of a pointer for a word depends only on this word
     assert not same[:, 7].any()
     assert same[:, :7].all() != cross_attention
 
 
 @torch.no_grad()
-def test_a_word_inside_a_span_matters_to_it() -> None:
-    """To the mean each of them does, to its ends none but these."""
+def test_pooling_uses_only_words_of_the_span() -> None:
+    """The mean uses all of them, `first+last` only two."""
     for pooling, matter in (("mean", [False, True, True, True, False]), ("first+last", [0, 1, 0, 1, 0])):
         method = method_of(pooling=pooling, layers=0)
         expected, _ = said_about(method, [(1, 3)], words=words_of([5]))
@@ -169,7 +171,7 @@ def test_a_word_inside_a_span_matters_to_it() -> None:
 
 @networks
 @torch.no_grad()
-def test_the_time_matters_to_types_and_boundaries(settings: dict) -> None:
+def test_time_changes_types_and_boundaries(settings: dict) -> None:
     method = method_of(**settings)
     ends = [(0, 3), (2, 2), (4, 8)]
     first, again, later = (said_about(method, ends, time) for time in (20, 20, 21))
@@ -179,7 +181,7 @@ def test_the_time_matters_to_types_and_boundaries(settings: dict) -> None:
 
 
 @torch.no_grad()
-def test_of_two_draws_each_has_its_own_time() -> None:
+def test_each_draw_has_its_own_time() -> None:
     method = method_of()
     ends = torch.tensor([[[0, 2]] * 2]), torch.tensor([[[3, 8]] * 2])
     scores = denoise(method, words_of([9]), ends, torch.tensor([[100, 700]]))
@@ -190,8 +192,8 @@ def test_of_two_draws_each_has_its_own_time() -> None:
 
 @pytest.mark.parametrize("positions", [True, False])
 @torch.no_grad()
-def test_positions_count_or_not(positions: bool) -> None:
-    """Of two equal words at different places; without places, the order of the words is unknown too."""
+def test_positions_distinguish_equal_words(positions: bool) -> None:
+    """Two equal words at different places: without positions, the order of the words is unknown."""
     method = method_of(positions=positions)
     words = words_of([9])
     words.vectors[0, 6] = words.vectors[0, 2]
@@ -202,14 +204,14 @@ def test_positions_count_or_not(positions: bool) -> None:
 
 
 @torch.no_grad()
-def test_equal_spans_are_distinguished_by_their_number_if_asked_to() -> None:
+def test_proposal_codes_distinguish_equal_spans() -> None:
     for codes in (True, False):
         types, _ = said_about(method_of(proposal_codes=codes, positions=True), [(2, 4)] * 3)
         assert bool(torch.isclose(types[0], types[1:], atol=1e-6).all()) != codes
 
 
 @torch.no_grad()
-def test_the_order_of_the_spans_does_not_matter() -> None:
+def test_order_of_the_spans_has_no_effect() -> None:
     method = method_of(positions=True)
     ends = [(0, 3), (2, 2), (4, 8), (1, 5)]
     order = [2, 0, 3, 1]
@@ -223,7 +225,7 @@ def pointed(pointer: Pointer, words: Tensor, spans: Tensor) -> Tensor:
     return pointer(pointer.of_word(words), spans)
 
 
-def test_a_pointer_equals_the_loop() -> None:
+def test_pointer_equals_a_simple_loop() -> None:
     """`v' relu(W_w word + W_s span)`, for each span and word."""
     torch.manual_seed(0)
     pointer = Pointer(6, 5).double()
@@ -241,8 +243,8 @@ def test_a_pointer_equals_the_loop() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 2 * 7 * 5, 2 * 2 * 7 * 5, 3 * 2 * 7 * 5 + 1, 4 * 2 * 7 * 5 - 1])
-def test_a_pointer_in_parts_is_the_same(monkeypatch, at_once: int) -> None:
-    """Values and gradients, of a part of the spans at a time."""
+def test_pointer_computed_in_parts_is_the_same(monkeypatch, at_once: int) -> None:
+    """Values and gradients of a part of the spans at a time."""
     torch.manual_seed(0)
     pointer = Pointer(6, 5).double()
     weights = torch.randn(2, 4, 7).double()
@@ -268,7 +270,7 @@ def test_a_pointer_in_parts_is_the_same(monkeypatch, at_once: int) -> None:
             (scores * weights).sum().backward()
             gradients = [tensor.grad for tensor in (*inputs, *pointer.parameters())]
             results.append((scores, *gradients))
-        assert max(pieces) <= max(limit, 2 * 7 * 5)  # one span is the least there is
+        assert max(pieces) <= max(limit, 2 * 7 * 5)  # one span is the minimum
         assert (len(pieces) > 1) == (limit == at_once)
     assert all(tensor is not None and tensor.any() for tensor in results[0])
     for one, other in zip(*results, strict=True):
@@ -276,7 +278,7 @@ def test_a_pointer_in_parts_is_the_same(monkeypatch, at_once: int) -> None:
 
 
 @torch.inference_mode()
-def test_in_parts_the_network_predicts_the_same(monkeypatch) -> None:
+def test_network_computed_in_parts_is_the_same(monkeypatch) -> None:
     method, words = method_of(positions=True), words_of(LENGTHS)
     expected = sampled(method, words)
     monkeypatch.setattr(denoiser, "_NUMBERS_AT_ONCE", 700)
@@ -286,7 +288,7 @@ def test_in_parts_the_network_predicts_the_same(monkeypatch) -> None:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @torch.no_grad()
-def test_dropout_is_for_training(dropout: float) -> None:
+def test_dropout_is_only_used_in_training(dropout: float) -> None:
     method = method_of(dropout=dropout)
     ends = [(0, 3), (2, 2), (4, 8)]
     torch.manual_seed(0)
@@ -297,7 +299,7 @@ def test_dropout_is_for_training(dropout: float) -> None:
     assert torch.equal(said_about(method.eval(), ends)[0], expected)
 
 
-def test_a_layer_has_the_parts_that_are_asked_for() -> None:
+def test_layer_has_only_the_configured_parts() -> None:
     whole = SpanLayer(settings_of(feed_forward=11))
     assert {type(layer) for layer in whole.feed_forward} == {nn.Linear, nn.ReLU, nn.Dropout}
     assert [layer.out_features for layer in whole.feed_forward if isinstance(layer, nn.Linear)] == [11, 8]
@@ -308,7 +310,7 @@ def test_a_layer_has_the_parts_that_are_asked_for() -> None:
 
 
 @networks
-def test_every_weight_learns_and_no_padding_does(settings: dict) -> None:
+def test_all_weights_and_no_padding_have_gradients(settings: dict) -> None:
     method = method_of(**settings)
     words = words_of(LENGTHS)
     words.vectors.requires_grad_()
@@ -317,6 +319,6 @@ def test_every_weight_learns_and_no_padding_does(settings: dict) -> None:
     (scores.types.sin().sum() + inside.sin().sum()).backward()
     for name, parameter in method.named_parameters():
         assert parameter.grad is not None, name
-        assert parameter.grad.any() or name.endswith("key.bias"), name  # softmax takes that out
+        assert parameter.grad.any() or name.endswith("key.bias"), name  # softmax cancels it
     assert not words.vectors.grad[~words.mask].any()
     assert words.vectors.grad[words.mask].any(dim=1).all()

@@ -1,4 +1,4 @@
-"""From entities to noisy spans: who is there how often, and how much noise is added."""
+"""From entities to noisy spans: how often each entity occurs, and how much noise is added."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.methods.diffusion.slow import slow_alpha_bar, slow_numbers
 
 
 def without_noise(**settings) -> Diffusion:
-    """There is no noise: what the network sees is what noise would be added to."""
+    """Return a method without noise: the network sees the spans to which noise would be added."""
     method = method_of(**settings).train()
     method.alpha_bar.fill_(1.0)
     return method
@@ -32,8 +32,8 @@ def spans_in(left: Tensor, right: Tensor, index: int, draw: int = 0) -> list[End
 
 @pytest.mark.parametrize("spans", [1, 3, 5, 8, 14])
 @pytest.mark.parametrize("coordinates", ["left-width", "left-right"])
-def test_entities_are_repeated_equally_often(monkeypatch, spans: int, coordinates: str) -> None:
-    """Each at least once; where a sentence has more than the spans that are asked for, there are more."""
+def test_each_entity_is_repeated_equally_often(monkeypatch, spans: int, coordinates: str) -> None:
+    """Each at least once; a sentence with more entities than `spans` has more spans."""
     method = without_noise(spans=spans, draws=4, coordinates=coordinates)
     torch.manual_seed(spans)
     for _ in range(10):
@@ -55,14 +55,14 @@ def test_entities_are_repeated_equally_often(monkeypatch, spans: int, coordinate
         torch.testing.assert_close(numbers[3].float(), row.expand(4, there, 2))
 
 
-def test_an_entity_alone_is_all_there_is(monkeypatch) -> None:
+def test_single_entity_fills_all_spans(monkeypatch) -> None:
     sample = noised(monkeypatch, without_noise(spans=6), words_of([9, 9]), [[(2, 5, 1)], [(8, 9, 0)]])
     assert spans_in(sample.left, sample.right, 0) == [(2, 4)] * 6
     assert spans_in(sample.left, sample.right, 1) == [(8, 8)] * 6
 
 
-def test_chance_decides_who_is_there_once_more_and_where(monkeypatch) -> None:
-    """Three entities, eight spans: one of the three is there only twice."""
+def test_extra_repetitions_and_order_are_random(monkeypatch) -> None:
+    """Three entities, eight spans: one of the three occurs only twice."""
     method = without_noise(spans=8, draws=300)
     torch.manual_seed(0)
     keys: list[Key] = [(0, 1, 0), (2, 4, 1), (5, 9, 2)]
@@ -80,8 +80,8 @@ def test_chance_decides_who_is_there_once_more_and_where(monkeypatch) -> None:
             assert abs(places[place, span] - 100) < 5 * deviation
 
 
-def test_the_draws_of_a_step_are_not_the_same(monkeypatch) -> None:
-    """Not in who is there, nor in the noise, nor in the times."""
+def test_draws_of_a_step_differ(monkeypatch) -> None:
+    """They have other repetitions, other noise and other times."""
     torch.manual_seed(0)
     method = method_of(spans=8, draws=20).train()
     _, left, _, time, _ = noised(monkeypatch, method, words_of(LENGTHS), BATCH)
@@ -94,7 +94,7 @@ def test_the_draws_of_a_step_are_not_the_same(monkeypatch) -> None:
 
 @pytest.mark.parametrize("spans", [2, 5, 9])
 @pytest.mark.parametrize("scale", [1.0, 2.5])
-def test_with_random_spans_each_entity_is_there_once(monkeypatch, spans: int, scale: float) -> None:
+def test_random_expansion_has_each_entity_once(monkeypatch, spans: int, scale: float) -> None:
     method = without_noise(spans=spans, draws=3, expansion="random", scale=scale)
     torch.manual_seed(1)
     for _ in range(5):
@@ -115,8 +115,8 @@ def test_with_random_spans_each_entity_is_there_once(monkeypatch, spans: int, sc
                 assert Counter(exact) == expected
 
 
-def test_random_spans_have_the_mean_and_the_deviation_asked_for(monkeypatch) -> None:
-    """A half and a sixth of the sentence; what is outside it, at three deviations, is cut off."""
+def test_random_spans_have_the_expected_mean_and_deviation(monkeypatch) -> None:
+    """A half and a sixth of the sentence; values outside it, at three deviations, are cut off."""
     method = without_noise(spans=41, draws=200, expansion="random", scale=2.0)
     torch.manual_seed(2)
     sample = noised(monkeypatch, method, words_of([30, 20]), [[(3, 5, 0)], []])
@@ -138,8 +138,8 @@ def test_random_spans_have_the_mean_and_the_deviation_asked_for(monkeypatch) -> 
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear"])
-def test_noise_has_the_mean_and_the_variance_of_its_time(monkeypatch, schedule: str) -> None:
-    """Eq. 4, at each of five times; the signal of each number is known, for there is one entity."""
+def test_noise_has_the_variance_of_its_time(monkeypatch, schedule: str) -> None:
+    """Eq. 4 at each of five times; with one entity, the signal of each number is known."""
     method = method_of(schedule=schedule, times=5, spans=50, draws=60, scale=1.5).train()
     torch.manual_seed(3)
     lengths, keys = [20, 7, 1], [(4, 9, 0), (6, 7, 1), (0, 1, 0)]
@@ -168,7 +168,7 @@ def test_noise_has_the_mean_and_the_variance_of_its_time(monkeypatch, schedule: 
     assert abs(torch.corrcoef(noise.T)[0, 1]) < 5 / math.sqrt(len(noise))
 
 
-def test_every_time_is_as_frequent(monkeypatch) -> None:
+def test_times_are_equally_frequent(monkeypatch) -> None:
     method = method_of(times=6, spans=1, draws=200).train()
     torch.manual_seed(4)
     time = noised(monkeypatch, method, words_of([2] * 6), [[(0, 1, 0)]] * 6).time
@@ -179,7 +179,7 @@ def test_every_time_is_as_frequent(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("expansion", ["repeat", "random"])
-def test_in_evaluation_the_noise_is_always_the_same(monkeypatch, expansion: str) -> None:
+def test_evaluation_noise_is_deterministic(monkeypatch, expansion: str) -> None:
     method = method_of(expansion=expansion, spans=8, draws=2, dropout=0.3)
     words, gold = words_of(LENGTHS), gold_of(BATCH)
     state = torch.random.get_rng_state()
@@ -191,7 +191,7 @@ def test_in_evaluation_the_noise_is_always_the_same(monkeypatch, expansion: str)
 
 
 @pytest.mark.parametrize("expansion", ["repeat", "random"])
-def test_in_training_it_is_not(monkeypatch, expansion: str) -> None:
+def test_training_noise_is_random(monkeypatch, expansion: str) -> None:
     method = method_of(expansion=expansion, spans=8).train()
     words, gold = words_of(LENGTHS), gold_of(BATCH)
     torch.manual_seed(5)

@@ -1,4 +1,4 @@
-"""Diffusion as a part of a model: it learns, is saved and loaded, and says the same about the same text."""
+"""Diffusion as a part of a model: it learns, is saved and loaded, and predicts deterministically."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ LEARNERS: dict[str, dict] = {
 
 @cache
 def train_model(name: str) -> tuple[Model, list[float]]:
-    """A model that was trained on a few sentences, and its losses."""
+    """Return a model that was trained on a few sentences, and its losses."""
     torch.manual_seed(0)
     model = Model.build(config_of(**LEARNERS[name]), LEARNT)
     return model, train(model, LEARNT, 100 if name == "paper" else 75)
@@ -128,7 +128,7 @@ def recogniser_of(model: Model, **predict) -> Recogniser:
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_model_learns_its_sentences(name: str, tmp_path: Path) -> None:
+def test_model_learns_its_sentences(name: str, tmp_path: Path) -> None:
     model, losses = train_model(name)
     assert sum(losses[-5:]) < sum(losses[:5]) / 4
     predicted = list(recogniser_of(model).predict(LEARNT))
@@ -160,8 +160,8 @@ def assert_same_entities(entities: list[ScoredKeys], expected: list[ScoredKeys])
 TEXTS = [*LEARNT, *islice(read("sample:train"), 8)]
 
 
-def talkative(folder: Path, **predict) -> Recogniser:
-    """The model that was saved, but spans are hardly ever no entity to it, so there is much to compare."""
+def eager(folder: Path, **predict) -> Recogniser:
+    """Return the saved model, changed to predict many entities, so that there is much to compare."""
     model = load_model(folder)
     with torch.no_grad():
         model.network.denoiser.classifier[-1].bias[0] -= 5
@@ -175,36 +175,36 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("eta", [0, 1])
-def test_the_same_text_has_the_same_entities_in_any_batch_and_order(saved: Path, eta: int) -> None:
-    model = talkative(saved, eta=eta)
+def test_entities_do_not_depend_on_batch_and_order(saved: Path, eta: int) -> None:
+    model = eager(saved, eta=eta)
     together = predict(model, TEXTS)
     assert sum(map(len, together)) > 30
     assert sum(map(bool, together)) > 12
     assert_same_entities([one for text in TEXTS for one in predict(model, [text])], together)
     assert_same_entities(predict(model, TEXTS[::-1])[::-1], together)
-    small = talkative(saved, eta=eta, batch_size=3)
+    small = eager(saved, eta=eta, batch_size=3)
     assert_same_entities(predict(small, TEXTS), together)
     assert_same_entities(predict(model, [TEXTS[4]] * 5), [together[4]] * 5)
 
 
-def test_noise_steps_and_spans_can_change_without_training(saved: Path) -> None:
-    plain = predict(talkative(saved), TEXTS)
+def test_seed_steps_and_spans_change_predictions_without_training(saved: Path) -> None:
+    plain = predict(eager(saved), TEXTS)
     assert sum(map(len, plain)) > 30
     for change in ({"seed": 1}, {"steps": 1}, {"steps": 9}, {"spans": 7}, {"eta": 1}):
-        entities = predict(talkative(saved, **change), TEXTS)
+        entities = predict(eager(saved, **change), TEXTS)
         assert entities != plain, change
-        assert predict(talkative(saved, **change), TEXTS) == entities
+        assert predict(eager(saved, **change), TEXTS) == entities
         assert sum(map(len, entities)) > 16
-    assert predict(talkative(saved, seed=0), TEXTS) == plain
+    assert predict(eager(saved, seed=0), TEXTS) == plain
 
 
 @pytest.mark.parametrize("change", [{"steps": 1}, {"steps": 3}, {"steps": 20}, {"spans": 7}, {"spans": 200}])
-def test_a_model_that_has_learnt_finds_the_same_with_other_steps_and_spans(saved: Path, change: dict) -> None:
+def test_trained_model_works_with_other_steps_and_spans(saved: Path, change: dict) -> None:
     predicted = list(recogniser_of(load_model(saved), **change).predict(LEARNT))
     assert evaluate(LEARNT, predicted).overall.f1 > (0.4 if change == {"spans": 7} else 0.7)
 
 
-def test_more_spans_find_no_less(saved: Path) -> None:
+def test_more_spans_have_higher_recall(saved: Path) -> None:
     model = load_model(saved)
     few, many = (
         evaluate(LEARNT, list(recogniser_of(model, spans=spans).predict(LEARNT))).overall.recall
@@ -214,7 +214,7 @@ def test_more_spans_find_no_less(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 6])
-def test_the_encoder_runs_once_whatever_the_steps(saved: Path, steps: int) -> None:
+def test_encoder_runs_once_for_all_steps(saved: Path, steps: int) -> None:
     model = load_model(saved)
     recogniser = recogniser_of(model, steps=steps)
     calls = {"encoder": 0, "denoiser": 0}
@@ -231,8 +231,8 @@ def test_the_encoder_runs_once_whatever_the_steps(saved: Path, steps: int) -> No
     assert calls == {"encoder": 1, "denoiser": steps}
 
 
-def test_the_loss_computed_when_predicting_is_that_of_noised_entities() -> None:
-    """Samples do not come from entities, so these are noised again; always in the same way."""
+def test_loss_in_prediction_equals_that_of_noised_entities() -> None:
+    """Samples do not come from entities, so these are noised again, with the same noise each time."""
     model, _ = train_model("positions")
     losses: list[float] = []
     for _ in range(2):
@@ -244,7 +244,7 @@ def test_the_loss_computed_when_predicting_is_that_of_noised_entities() -> None:
 
 
 @pytest.mark.parametrize(("verifier", "count"), [(False, 2), (True, 1)])
-def test_two_types_of_one_span_are_both_learnt_and_the_verifier_says_one(verifier: bool, count: int) -> None:
+def test_span_has_two_types_without_the_verifier_and_one_with_it(verifier: bool, count: int) -> None:
     sentences = [Sentence(["Paris", "sleeps"], [Entity(0, 1, "place"), Entity(0, 1, "person")])]
     torch.manual_seed(0)
     predict = {"threshold": 0.5, "select": "keep-all"}
@@ -256,7 +256,7 @@ def test_two_types_of_one_span_are_both_learnt_and_the_verifier_says_one(verifie
 
 
 @pytest.mark.parametrize("rate", [1e4, 1e20])
-def test_divergence_is_reported_in_words(rate: float, tmp_path: Path) -> None:
+def test_divergence_names_the_learning_rate(rate: float, tmp_path: Path) -> None:
     settings = config_of().model_dump(mode="json")
     settings["training"] |= {"learning_rate": rate, "epochs": 4, "batch_size": 2, "warmup": 0}
     with pytest.raises(Diverged, match=r"training\.learning_rate"):
@@ -265,7 +265,7 @@ def test_divergence_is_reported_in_words(rate: float, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("select", ["flat", "nested", "keep-all"])
-def test_the_threshold_is_fitted_to_what_counts(select: str, tmp_path: Path) -> None:
+def test_threshold_is_fitted_to_selected_entities(select: str, tmp_path: Path) -> None:
     settings = config_of({"threshold": None, "select": select}).model_dump(mode="json")
     settings["training"] |= {"learning_rate": 0.01, "epochs": 6, "batch_size": 4}
     dev = list(islice(read("sample:train"), 40))
@@ -277,8 +277,8 @@ def test_the_threshold_is_fitted_to_what_counts(select: str, tmp_path: Path) -> 
     assert evaluate(dev, recogniser_of(model).predict(dev)).overall.f1 == outcome.best["dev_f1"]
 
 
-def test_more_entities_than_one_step_learns_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    """K is raised to a limit for them, and no further; in the end all have been learnt from."""
+def test_many_entities_are_all_learnt_over_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K is raised up to a limit; after several steps, all entities have been used."""
     monkeypatch.setattr(diffusion, "_MOST_PROPOSALS", 7)
     keys = [(start, end) for start in range(6) for end in range(start + 1, 7)]  # 21
     sentences = [Sentence([f"w{n}" for n in range(6)], [Entity(s, e, "A") for s, e in keys if e < 7])]
@@ -299,8 +299,8 @@ def test_more_entities_than_one_step_learns_from(monkeypatch: pytest.MonkeyPatch
     assert indices == set(range(len(sentences[0].entities)))
 
 
-def test_very_long_sentences() -> None:
-    """Five thousand words are learnt from and predicted, and so is one word beside them."""
+def test_trains_and_predicts_very_long_sentences() -> None:
+    """A batch has a sentence of 5000 words and one of a single word."""
     words = [f"w{number % 90}" for number in range(5000)]
     keys: list[Key] = [(0, 3, 0), (4999, 5000, 1), (200, 4800, 0)]
     entities = [Entity(start, end, "AB"[type_]) for start, end, type_ in keys]
@@ -313,9 +313,9 @@ def test_very_long_sentences() -> None:
     assert all(parameter.isfinite().all() for parameter in model.parameters())
     denoiser = model.network.denoiser
     with torch.no_grad():
-        denoiser.classifier[-1].bias[0] -= 9  # all are entities, unless they end before they start
+        denoiser.classifier[-1].bias[0] -= 9  # all spans are entities, unless they end before they start
     predictions: list[list[Entity]] = [[], []]
-    for _ in range(2):  # what ends too early starts early enough to be an end
+    for _ in range(2):  # with swapped pointers, spans that ended too early are valid
         denoiser.pointers = torch.nn.ModuleList(reversed(list(denoiser.pointers)))
         for sentence, entities in zip(recogniser_of(model).predict(sentences), predictions, strict=True):
             entities.extend(sentence.entities)

@@ -1,4 +1,4 @@
-"""Which span is matched to which entity, and what is learnt from it, beside all permutations and loops."""
+"""Matches of spans and entities and the loss, compared with all permutations and simple loops."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def matches_of(scores: DenoisedScores, batch: list[list[Key]], draws: int = 1, *
 @both_targets
 @pytest.mark.parametrize("distance", [0.0, 1.5, 50.0])
 @pytest.mark.parametrize("spans", [5, 6])
-def test_of_all_permutations_the_best_is_found(targets: str, distance: float, spans: int) -> None:
+def test_matching_is_the_best_of_all_permutations(targets: str, distance: float, spans: int) -> None:
     settings = settings_of(targets=targets, distance=distance)
     for seed in range(2):
         scores = scores_of(LENGTHS, spans, draws=2, seed=seed)
@@ -66,8 +66,8 @@ def test_of_all_permutations_the_best_is_found(targets: str, distance: float, sp
         assert scores.types.grad is None
 
 
-def test_far_ways_from_the_noisy_span_cost_what_is_asked_for() -> None:
-    """All else equal, the nearest span is matched; what is surer may be farther, if that is cheap."""
+def test_distance_from_the_noisy_span_reduces_the_profit() -> None:
+    """All else equal, the nearest span is matched; a more probable one may be farther if it costs little."""
     types, boundaries = torch.zeros(1, 1, 3, 4), torch.zeros(2, 1, 1, 3, 11)
     noisy = torch.tensor([[[0, 4, 6]]]), torch.tensor([[[10, 4, 9]]])
     scores = by_row(types, boundaries, noisy, torch.tensor([11]))
@@ -81,8 +81,8 @@ def test_far_ways_from_the_noisy_span_cost_what_is_asked_for() -> None:
         assert matches_of(scores, [[near[1]]], targets="pad", distance=distance)[0, 0] == {span: near[1]}
 
 
-def test_each_entity_is_repeated_as_often_as_another() -> None:
-    """Those in front once more, if it does not come out even; two types on one span are two entities."""
+def test_entities_are_matched_equally_often() -> None:
+    """The first ones are repeated once more if necessary; two types on one span are two entities."""
     keys: list[Key] = [(0, 2, 0), (0, 2, 1), (3, 4, 2)]
     matches = matches_of(scores_of([4], 8), [keys], targets="repeat")[0, 0]
     assert [list(matches.values()).count(key) for key in keys] == [3, 3, 2]
@@ -90,8 +90,8 @@ def test_each_entity_is_repeated_as_often_as_another() -> None:
     assert one == dict.fromkeys(range(8), keys[0])
 
 
-def test_matching_by_hand() -> None:
-    """The first span is the best for both entities, but the second one is good for the first entity only."""
+def test_matching_equals_the_result_by_hand() -> None:
+    """The first span is the best for both entities; the second one fits only the first entity."""
     types = torch.full((1, 1, 3, 1 + len(TYPES)), -9.0)
     types[..., 0] = 0.0
     types[0, 0, 0, 1:3] = 6.0  # half A, half B
@@ -109,8 +109,8 @@ def test_matching_by_hand() -> None:
 
 
 @pytest.mark.parametrize("part", ["type", "left", "right"])
-def test_each_of_the_three_probabilities_counts(part: str) -> None:
-    """All else equal, the span that is surer of the one is matched."""
+def test_matching_uses_type_left_and_right_probabilities(part: str) -> None:
+    """All else equal, the span with the higher probability is matched."""
     for better in range(3):
         types, boundaries = torch.zeros(1, 1, 3, 4), torch.zeros(2, 1, 1, 3, 5)
         if part == "type":
@@ -141,7 +141,7 @@ BATCHES: dict[str, tuple[list[int], list[list[Key]]]] = {
 
 @pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES.keys())
 @pytest.mark.parametrize("name", BATCHES)
-def test_loss_and_its_gradients_equal_the_obvious_loop(settings: dict, name: str) -> None:
+def test_loss_and_gradients_equal_a_simple_loop(settings: dict, name: str) -> None:
     lengths, batch = BATCHES[name]
     for draws in (1, 2):
         method = method_of(draws=draws, **settings)
@@ -165,8 +165,8 @@ def test_loss_and_its_gradients_equal_the_obvious_loop(settings: dict, name: str
         assert results[0][0] > 0 or (name == "no entity" and settings.get("none_weight") == 0)
 
 
-def test_loss_by_hand() -> None:
-    """Two words, two spans, one entity of the first word; all logits are 0 but one."""
+def test_loss_equals_the_value_by_hand() -> None:
+    """Two words, two spans, one entity of the first word; all logits except one are 0."""
     types, boundaries = torch.zeros(1, 1, 2, 4), torch.zeros(2, 1, 1, 2, 2)
     boundaries[0, 0, 0, 1, 0] = torch.logit(torch.tensor(0.8))
     scores = denoised(types, boundaries, [2])
@@ -188,7 +188,7 @@ def compute_loss(method: Diffusion, words: Words, batch: list[list[Key]]) -> Ten
 
 @pytest.mark.parametrize("targets", ["repeat", "pad"])
 @pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS.keys())
-def test_gradients_of_all_weights_equal_those_of_the_loops(monkeypatch, settings: dict, targets: str) -> None:
+def test_gradients_of_all_weights_equal_a_simple_loop(monkeypatch, settings: dict, targets: str) -> None:
     """From word vectors to the loss."""
     lengths, batch = [6, 1, 4], [[(1, 4, 0), (0, 6, 1), (0, 6, 2)], [(0, 1, 1)], []]
     method = method_of(**{**settings, "targets": targets, "spans": 4, "draws": settings.get("draws", 1)})
@@ -207,8 +207,8 @@ def test_gradients_of_all_weights_equal_those_of_the_loops(monkeypatch, settings
 
 @both_targets
 @pytest.mark.parametrize("expansion", ["repeat", "random"])
-def test_more_entities_than_spans(monkeypatch, targets: str, expansion: str) -> None:
-    """There are as many spans as the sentence has entities, so all of them are learnt."""
+def test_all_of_more_entities_than_spans_are_matched(monkeypatch, targets: str, expansion: str) -> None:
+    """The number of spans is raised to that of the entities."""
     keys: list[Key] = [(0, 1, 0), (0, 2, 1), (1, 4, 2), (3, 4, 0), (0, 4, 1)]
     method = method_of(spans=2, draws=2, targets=targets, expansion=expansion)
     words = words_of([4, 3])
@@ -226,7 +226,7 @@ def test_more_entities_than_spans(monkeypatch, targets: str, expansion: str) -> 
 
 
 @both_targets
-def test_without_any_entity_none_is_learnt(targets: str) -> None:
+def test_only_no_entity_is_learnt_without_entities(targets: str) -> None:
     method = method_of(targets=targets)
     words = words_of([4, 1, 7])
     gold = gold_of([[], [], []])
@@ -239,7 +239,7 @@ def test_without_any_entity_none_is_learnt(targets: str) -> None:
     assert gradients["denoiser.classifier.3.weight"].any()
 
 
-def test_in_a_sentence_with_entities_none_is_learnt_with_pad_alone() -> None:
+def test_none_weight_affects_sentences_with_entities_only_with_pad() -> None:
     scores, gold = scores_of([6], 5), gold_of([[(0, 2, 1)]])
     for targets, learns in (("pad", True), ("repeat", False)):
         losses = [
@@ -249,7 +249,7 @@ def test_in_a_sentence_with_entities_none_is_learnt_with_pad_alone() -> None:
         assert bool(losses[0] != losses[1]) == learns
 
 
-def test_padding_is_not_learnt_from() -> None:
+def test_padding_has_no_gradient() -> None:
     method = method_of(positions=True)
     words = words_of(LENGTHS)
     words.vectors.requires_grad_()
@@ -259,7 +259,7 @@ def test_padding_is_not_learnt_from() -> None:
 
 
 @both_targets
-def test_the_surest_mistakes_have_a_finite_loss(targets: str) -> None:
+def test_confident_errors_have_a_finite_loss(targets: str) -> None:
     scores = scores_of(LENGTHS, 5)
     types, boundaries = (1000 * scores.types)[:, None], (1000 * scores.boundaries)[:, :, None]
     huge = denoised(types.float(), boundaries.float(), LENGTHS)
@@ -270,7 +270,7 @@ def test_the_surest_mistakes_have_a_finite_loss(targets: str) -> None:
     assert all(gradient.isfinite().all() and gradient.any() for gradient in gradients)
 
 
-def test_in_half_precision_the_loss_is_about_the_same() -> None:
+def test_bfloat16_loss_is_close_to_float32() -> None:
     method = method_of(positions=True, proposal_codes=True).float()
     with torch.no_grad():
         for parameter in method.parameters():
@@ -285,8 +285,8 @@ def test_in_half_precision_the_loss_is_about_the_same() -> None:
     assert not torch.equal(loss, expected)
 
 
-def test_which_entity_the_last_round_leaves_out_depends_on_the_turn() -> None:
-    """Of 3 entities for 4 spans one is there twice: another one in each turn."""
+def test_turn_decides_which_entity_is_repeated() -> None:
+    """With 3 entities for 4 spans, one is matched twice: another one in each turn."""
     method = method_of(targets="repeat", spans=4, draws=1)
     batch = [[(0, 1, 0), (1, 3, 1), (2, 6, 0)]]
     scores = method.score(words_of([6]), gold_of(batch))

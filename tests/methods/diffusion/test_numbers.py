@@ -1,4 +1,4 @@
-"""Spans as numbers and back: the same span for each span of each sentence, and a span for any numbers."""
+"""Spans as numbers and back: each span is restored, and any numbers are a span."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ kinds = pytest.mark.parametrize("settings", KINDS, ids=lambda kind: f"{kind.coor
 
 
 def numbers_of(left: Tensor, right: Tensor, lengths: Tensor, settings: DiffusionSettings) -> Tensor:
-    """As in training, and in NumPy, as in prediction: both must be the same."""
+    """Encode with PyTorch, as in training, and with NumPy, as in prediction; both must agree."""
     last = lengths[:, None, None] - 1
     numbers = torch.stack(encode_spans(left, right, last, settings), dim=3)
     floats = (end.numpy().astype(np.float32) for end in (left, right, last))
@@ -40,7 +40,7 @@ def numbers_of(left: Tensor, right: Tensor, lengths: Tensor, settings: Diffusion
 
 
 def spans_of(numbers: Tensor, lengths: Tensor, settings: DiffusionSettings) -> tuple[Tensor, Tensor]:
-    """As in training, and in NumPy, as in prediction: both must be the same."""
+    """Decode with PyTorch, as in training, and with NumPy, as in prediction; both must agree."""
     last = lengths[:, None, None] - 1
     spans = decode_spans(numbers, last, settings)
     of_numpy = decode_spans(numbers.numpy(), last.numpy().astype(numbers.numpy().dtype), settings)
@@ -56,7 +56,7 @@ def all_spans(length: int) -> tuple[Tensor, Tensor]:
 
 
 def assert_back_again(left: Tensor, right: Tensor, lengths: Tensor, settings: DiffusionSettings) -> None:
-    """Through numbers from -scale to scale, in single and in double precision."""
+    """Assert that numbers from -scale to scale, in single and double precision, restore the spans."""
     numbers = numbers_of(left, right, lengths, settings)
     assert numbers.shape == (*left.shape, 2)
     assert numbers.abs().max() <= settings.scale
@@ -67,14 +67,14 @@ def assert_back_again(left: Tensor, right: Tensor, lengths: Tensor, settings: Di
 
 
 @kinds
-def test_every_span_of_every_sentence_is_itself_again(settings: DiffusionSettings) -> None:
+def test_every_span_is_restored(settings: DiffusionSettings) -> None:
     for length in [*range(1, 100), 128, 129, 200, 257, 301, 400]:
         assert_back_again(*all_spans(length), torch.tensor([length]), settings)
 
 
 @st.composite
 def batches_of_spans(draw: st.DrawFn) -> tuple[list[int], list[list[list[Ends]]]]:
-    """Sentences of mixed lengths, each with as many draws and spans."""
+    """Draw sentences of mixed lengths with equal numbers of draws and spans."""
     draws, spans = draw(st.integers(1, 3)), draw(st.integers(1, 6))
     lengths = draw(st.lists(st.integers(1, 8) | st.integers(1, 30_000), min_size=1, max_size=4))
 
@@ -94,7 +94,7 @@ def batches_of_spans(draw: st.DrawFn) -> tuple[list[int], list[list[list[Ends]]]
 
 
 @given(batches_of_spans(), st.sampled_from(["left-width", "left-right"]), st.floats(0.05, 50))
-def test_a_batch_of_mixed_lengths_is_itself_again(example, coordinates: str, scale: float) -> None:
+def test_spans_of_mixed_lengths_are_restored(example, coordinates: str, scale: float) -> None:
     lengths, batch = example
     settings = settings_of(coordinates=coordinates, scale=scale)
     left, right = torch.tensor(batch).unbind(dim=3)
@@ -118,8 +118,8 @@ def test_a_batch_of_mixed_lengths_is_itself_again(example, coordinates: str, sca
         ((2, 3), {"left-width": (-0.6, -0.8), "left-right": (-0.6, -0.4)}),
     ],
 )
-def test_numbers_by_hand(span: Ends, expected: dict[str, tuple[float, float]]) -> None:
-    """In a sentence of eleven words, beside one of one word, whose span is at the lower end."""
+def test_numbers_equal_the_values_by_hand(span: Ends, expected: dict[str, tuple[float, float]]) -> None:
+    """The batch has a sentence of eleven words and one of a single word, whose span is at the lower end."""
     left, right = torch.tensor([[[span[0]]], [[0]]]), torch.tensor([[[span[1]]], [[0]]])
     for settings in KINDS:
         numbers = numbers_of(left, right, torch.tensor([11, 1]), settings)
@@ -128,7 +128,7 @@ def test_numbers_by_hand(span: Ends, expected: dict[str, tuple[float, float]]) -
 
 
 def decoded(pairs: list[tuple[float, float]], length: int, settings: DiffusionSettings) -> list[Ends]:
-    """Beside a sentence of another length, and with another draw."""
+    """Decode pairs in a batch with a sentence of another length and with another draw."""
     numbers = torch.tensor([[[(0.1, 0.1)] * len(pairs), pairs], [[(-0.1, 0.2)] * len(pairs)] * 2])
     first, last = spans_of(numbers, torch.tensor([length, 3]), settings)
     assert first.dtype == last.dtype == torch.long
@@ -143,10 +143,10 @@ any_number = st.floats(width=32, allow_nan=False) | st.floats(-4, 4, width=32)
     st.integers(1, 12) | st.integers(1, 30_000),
     st.sampled_from(KINDS),
 )
-def test_any_numbers_are_some_span(
+def test_any_numbers_decode_to_a_valid_span(
     pairs: list[tuple[float, float]], length: int, settings: DiffusionSettings
 ) -> None:
-    """Infinite ones too. Which span, wherever that is not a matter of the last digit."""
+    """Even infinite ones. The span equals that of the loop, unless it depends on the last digit."""
     for pair, (first, last) in zip(pairs, decoded(pairs, length, settings), strict=True):
         assert 0 <= first <= last < length
         shares = [share * (length - 1) for share in slow_shares(pair, settings)]
@@ -154,8 +154,8 @@ def test_any_numbers_are_some_span(
             assert (first, last) == slow_span(pair, length, settings)
 
 
-def test_spans_by_hand() -> None:
-    """In a sentence of eleven words: by the nearest word, and what is outside is at the edge."""
+def test_spans_equal_the_values_by_hand() -> None:
+    """A sentence of eleven words: the nearest word counts, and values outside are at the border."""
     width, right = (settings_of(coordinates=name, scale=2.0) for name in ("left-width", "left-right"))
     assert decoded([(-2, -2), (-2, 2), (2, 2), (0, 0), (1, 1)], 11, width) == [
         (0, 0),
@@ -181,11 +181,11 @@ def test_spans_by_hand() -> None:
 
 
 @kinds
-def test_the_width_of_a_span_is_counted_before_rounding(settings: DiffusionSettings) -> None:
-    """A grid of numbers, all between words: each end is at the word nearest to it."""
+def test_width_is_added_before_rounding(settings: DiffusionSettings) -> None:
+    """A grid of numbers between words: each end is at its nearest word."""
     length = 8
     grid = [(-1.2 + 0.0137 * step) * settings.scale for step in range(175)]
     pairs = list(itertools.product(grid[::5], grid[::3]))
     expected = [slow_span(pair, length, settings) for pair in pairs]
     assert decoded(pairs, length, settings) == expected
-    assert len(set(expected)) == length * (length + 1) / 2  # each span is there
+    assert len(set(expected)) == length * (length + 1) / 2  # all spans occur

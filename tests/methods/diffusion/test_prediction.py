@@ -1,4 +1,4 @@
-"""From noise to entities, beside a loop that takes each sentence alone; and which of them are kept."""
+"""From noise to entities, compared with a loop over sentences; and which candidates are selected."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SAMPLERS: list[tuple[dict, dict]] = [
 
 @contextmanager
 def watched(method: Diffusion) -> Iterator[list[tuple[Tensor, Tensor, Tensor]]]:
-    """What the network is asked, step by step."""
+    """Collect the inputs of the network, step by step."""
     calls: list[tuple[Tensor, Tensor, Tensor]] = []
     hook = method.denoiser.register_forward_pre_hook(lambda _, inputs: calls.append(inputs[:3]))
     yield calls
@@ -66,7 +66,7 @@ def watched(method: Diffusion) -> Iterator[list[tuple[Tensor, Tensor, Tensor]]]:
 
 
 def assert_steps_equal_the_loop(method: Diffusion, lengths: list[int], predict: dict) -> list[set[Ends]]:
-    """What is asked in each step, at which time, and what is said in the last; the spans of each step."""
+    """Compare the inputs and times of all steps and the last scores; return the spans of each step."""
     words = words_of(lengths)
     with watched(method) as calls:
         scores = sampled(method, words, **predict)
@@ -87,8 +87,8 @@ def assert_steps_equal_the_loop(method: Diffusion, lengths: list[int], predict: 
 
 @pytest.mark.parametrize(("predict", "settings"), SAMPLERS, ids=str)
 @torch.no_grad()
-def test_each_step_equals_the_loop(predict: dict, settings: dict) -> None:
-    """Spans that stay what they are would prove little: from step to step, most are others."""
+def test_each_step_equals_a_simple_loop(predict: dict, settings: dict) -> None:
+    """The spans must change from step to step, or the test would prove little."""
     spans = assert_steps_equal_the_loop(method_of(**settings), [7, 1, 10], predict)
     for before, after in itertools.pairwise(spans):
         assert before != after
@@ -96,16 +96,16 @@ def test_each_step_equals_the_loop(predict: dict, settings: dict) -> None:
 
 @pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS.keys())
 @torch.no_grad()
-def test_each_network_is_asked_as_the_loop_does(settings: dict) -> None:
-    """In prediction there is one draw, however many there are in training."""
+def test_steps_of_each_network_equal_a_simple_loop(settings: dict) -> None:
+    """Prediction has one draw, for any number of draws in training."""
     method, predict = method_of(**settings), {"steps": 2, "spans": 4}
     assert_steps_equal_the_loop(method, [7, 1, 10], predict)
     assert sampled(method, words_of(LENGTHS), **predict).types.shape == (5, 4, 4)
 
 
 @torch.no_grad()
-def test_from_pure_noise_the_last_step_asks_about_what_was_pointed_at() -> None:
-    """Where alpha-bar is 1 in the last step, that is all there is in it."""
+def test_step_with_alpha_bar_1_scores_the_predicted_spans() -> None:
+    """With alpha-bar 1, the last step has no noise."""
     method = method_of(times=2, positions=True)
     decoder = decoder_of(method)
     decoder.alpha_bar = [1.0, 0.3]
@@ -117,12 +117,12 @@ def test_from_pure_noise_the_last_step_asks_about_what_was_pointed_at() -> None:
     assert 5 < ordered.sum() < ordered.numel() - 5
     assert torch.equal(calls[2][0], left)
     assert torch.equal(calls[2][1][ordered], right[ordered])
-    assert torch.equal(calls[2][1][~ordered], left[~ordered])  # as wide as can be
+    assert torch.equal(calls[2][1][~ordered], left[~ordered])  # limited to one word
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 12])
 @torch.no_grad()
-def test_the_sentence_is_read_once_whatever_the_steps(steps: int) -> None:
+def test_sentence_is_read_once_for_all_steps(steps: int) -> None:
     method = method_of(positions=True)
     words = words_of(LENGTHS)
     graphs = {name: ModuleGraph(graph) for name, graph in method.graphs(words).items()}
@@ -138,7 +138,7 @@ def test_the_sentence_is_read_once_whatever_the_steps(steps: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["read", "step"])
-def test_a_graph_that_is_missing_is_named(name: str) -> None:
+def test_names_a_missing_graph(name: str) -> None:
     words = words_of([3])
     graphs = {key: ModuleGraph(graph) for key, graph in method_of().graphs(words).items() if key != name}
     arrays = WordArrays(words.vectors.numpy(), words.lengths.numpy())
@@ -147,7 +147,7 @@ def test_a_graph_that_is_missing_is_named(name: str) -> None:
 
 
 @torch.no_grad()
-def test_a_batch_is_each_sentence_alone() -> None:
+def test_scores_do_not_depend_on_the_batch() -> None:
     for predict, settings in SAMPLERS:
         method = method_of(**settings)
         words = words_of(LENGTHS)
@@ -158,7 +158,7 @@ def test_a_batch_is_each_sentence_alone() -> None:
 
 
 @torch.no_grad()
-def test_prediction_leaves_chance_as_it_was_and_needs_none() -> None:
+def test_prediction_does_not_use_the_global_random_state() -> None:
     method = method_of()
     state = torch.random.get_rng_state()
     scores = [sampled(method, words_of(LENGTHS), eta=1.0).types for _ in range(2)]
@@ -167,15 +167,15 @@ def test_prediction_leaves_chance_as_it_was_and_needs_none() -> None:
 
 
 @torch.no_grad()
-def test_another_seed_is_other_noise() -> None:
+def test_other_seed_gives_other_noise() -> None:
     types = [sampled(method_of(), words_of(LENGTHS), seed=seed).types for seed in (0, 0, 1)]
     assert torch.equal(types[0], types[1])
     assert not torch.isclose(types[0], types[2]).all()
 
 
 @torch.no_grad()
-def test_the_first_spans_are_the_same_however_many_there_are() -> None:
-    """As long as they do not see each other."""
+def test_number_of_spans_does_not_change_the_first_ones() -> None:
+    """This holds only without self-attention."""
     few, many = (
         sampled(method_of(self_attention=False, positions=True), words_of(LENGTHS), spans=spans)
         for spans in (3, 40)
@@ -190,8 +190,8 @@ def test_the_first_spans_are_the_same_however_many_there_are() -> None:
 
 
 @pytest.mark.parametrize("spans", [1, 6, 60])
-def test_candidates_equal_the_loop(spans: int) -> None:
-    """Of any scores; with many spans, the same boundaries come several times, also with several types."""
+def test_candidates_equal_a_simple_loop(spans: int) -> None:
+    """Scores are random; with many spans, boundaries occur several times, also with several types."""
     lengths = [4, 1, 7, 2]
     for seed in range(5):
         scores = scores_of(lengths, spans, seed=seed)
@@ -204,15 +204,15 @@ def test_candidates_equal_the_loop(spans: int) -> None:
         assert not spans > 1 or len(expected) > spans / 5
 
 
-def test_of_words_that_are_all_almost_sure_the_surest_counts() -> None:
-    """Though their probabilities are the same in single precision."""
+def test_most_probable_boundary_wins_among_nearly_certain_ones() -> None:
+    """Their probabilities are equal in single precision."""
     boundaries = torch.tensor([[[[[20.0, 30, 0]]]], [[[[0.0, 20, 30]]]]])
     scores = denoised(torch.tensor([[[[0.0, 9, 0]]]]), boundaries, [3])
     assert found_in(candidates_of(scores)).keys() == {(1, 3, 0)}
 
 
 def make_scores(*rows: tuple[Ends, str, float, float, float], length: int = 6) -> DenoisedScores:
-    """Of one sentence: boundaries, type, and the probabilities of the type, the start and the end."""
+    """Make scores from boundaries, type, and the probabilities of the type, the start and the end."""
     types = torch.zeros(1, 1, len(rows), 1 + len(TYPES), dtype=torch.float64)
     boundaries = torch.full((2, 1, 1, len(rows), length), 0.01, dtype=torch.float64)
     for span, ((left, right), type_, of_type, of_left, of_right) in enumerate(rows):
@@ -224,11 +224,11 @@ def make_scores(*rows: tuple[Ends, str, float, float, float], length: int = 6) -
 
 
 def chosen(scores: DenoisedScores, **predict) -> Found:
-    """As a predictor does it."""
+    """Return the selected entities, as a predictor computes them."""
     return found_in(predict_of(**predict).select_entities(candidates_of(scores, **predict), TYPES))
 
 
-def test_spans_that_end_before_they_start_are_no_candidates() -> None:
+def test_spans_that_end_before_they_start_are_not_candidates() -> None:
     scores = make_scores(
         ((0, 1), "A", 0.9, 0.8, 0.5), ((4, 3), "B", 0.9, 0.9, 0.9), ((5, 5), "C", 0.6, 0.5, 0.5)
     )
@@ -238,7 +238,7 @@ def test_spans_that_end_before_they_start_are_no_candidates() -> None:
     assert chosen(nothing) == {}
 
 
-def test_a_span_that_is_more_probably_no_entity_is_a_candidate_for_its_best_type() -> None:
+def test_candidate_can_be_less_probable_than_no_entity() -> None:
     scores = make_scores(((2, 3), " ", 0.4, 0.5, 0.5))
     scores.types[0, 0, 2] += 0.5
     [(key, confidence)] = found_in(candidates_of(scores)).items()
@@ -247,8 +247,8 @@ def test_a_span_that_is_more_probably_no_entity_is_a_candidate_for_its_best_type
     assert chosen(scores, threshold=None) == {}
 
 
-def test_spans_with_the_same_boundaries_count_once_for_each_type() -> None:
-    """With the highest product, not with the highest probability of the type alone."""
+def test_duplicate_spans_count_once_per_type() -> None:
+    """The highest product counts, not the highest probability of the type."""
     rows = [
         ((0, 1), "A", 0.6, 0.9, 0.9),
         ((0, 1), "A", 0.7, 0.5, 0.5),
@@ -260,14 +260,14 @@ def test_spans_with_the_same_boundaries_count_once_for_each_type() -> None:
         assert chosen(make_scores(*order)) == pytest.approx(expected)
 
 
-def test_the_same_boundaries_in_two_sentences_are_two_spans() -> None:
+def test_equal_boundaries_in_two_sentences_are_two_spans() -> None:
     one, other = make_scores(((0, 1), "A", 0.6, 0.9, 0.9)), make_scores(((0, 1), "B", 0.7, 0.5, 0.5))
     types, boundaries = torch.cat((one.types, other.types)), torch.cat((one.boundaries, other.boundaries), 1)
     scores = denoised(types[:, None], boundaries[:, :, None], [6, 6])
     assert chosen(scores) == pytest.approx({(0, 2, 0): 0.486, (6, 8, 1): 0.175})
 
 
-def test_the_product_of_the_three_probabilities_must_reach_the_threshold() -> None:
+def test_product_of_probabilities_must_reach_the_threshold() -> None:
     scores = make_scores(
         ((0, 0), "A", 0.9, 0.9, 0.9), ((1, 1), "A", 0.5, 0.9, 0.9), ((2, 2), "B", 0.6, 0.2, 0.3)
     )
@@ -280,7 +280,7 @@ def test_the_product_of_the_three_probabilities_must_reach_the_threshold() -> No
     assert chosen(scores, threshold=by_type).keys() == {(0, 1, 0), (2, 3, 1)}
 
 
-def test_confidences_are_probabilities_however_sure() -> None:
+def test_confidence_of_huge_logits_is_1() -> None:
     sure = make_scores(((0, 1), "A", 0.5, 0.5, 0.5))
     boundaries = sure.boundaries[:, :, None].sign() * 900
     scores = denoised(torch.tensor([[[[0.0, 900, 0, 0]]]]), boundaries, [6])
@@ -288,7 +288,7 @@ def test_confidences_are_probabilities_however_sure() -> None:
     assert chosen(scores, threshold=1.0) == {(0, 2, 0): 1.0}
 
 
-def test_of_those_that_clash_the_best_are_kept() -> None:
+def test_most_confident_of_overlapping_candidates_are_selected() -> None:
     scores = make_scores(
         ((0, 3), "A", 0.9, 0.9, 0.9),
         ((1, 2), "B", 0.8, 0.8, 0.8),  # inside
@@ -305,15 +305,15 @@ def test_of_those_that_clash_the_best_are_kept() -> None:
         assert chosen(scores, select=select) == pytest.approx(expected)
 
 
-def test_what_is_below_the_threshold_drives_nothing_out() -> None:
+def test_candidates_below_the_threshold_suppress_no_others() -> None:
     scores = make_scores(((0, 3), "A", 0.9, 0.7, 0.7), ((0, 1), "B", 0.6, 0.6, 0.6))
     assert chosen(scores, select="flat", threshold=0.4).keys() == {(0, 4, 0)}
     assert chosen(scores, select="flat", threshold=0.5) == {}
 
 
 @torch.no_grad()
-def test_one_word_is_an_entity_or_none() -> None:
-    """Of the many spans that all are that word, one of each type is left."""
+def test_one_word_sentence_has_one_span() -> None:
+    """All spans are that word, so one candidate of each type is left."""
     results = [found_in(candidates_of(sampled(method_of(), words_of([1, 1], seed)))) for seed in range(6)]
     keys = {key[:2] for one in results for key in one}
     assert keys == {(0, 1), (1, 2)}

@@ -1,4 +1,4 @@
-"""The report `stages`: of spans that are written down here."""
+"""The report `stages` of given spans."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def tables(gold: list[tuple[int, int, int, int]], scores: Denoised) -> dict:
     return report.tables()
 
 
-def test_spans_and_recall_after_each_step() -> None:
-    """An entity with two types is one, and a span that comes several times, too."""
+def test_report_has_spans_and_recall_after_each_step() -> None:
+    """An entity with two types counts once, and so does a span that occurs several times."""
     rows = {
         name: (row["spans"], row["per entity"], row["recall"])
         for name, row in tables(GOLD, scores())["spans"].items()
@@ -56,7 +56,7 @@ def test_spans_and_recall_after_each_step() -> None:
     }
 
 
-def test_what_the_verifier_has_seen_and_said() -> None:
+def test_report_counts_verified_and_selected_spans() -> None:
     spans = np.array([(0, 0, 1), (0, 2, 5), (1, 3, 3)]).T
     labels = np.array([(0, 0, 99, 0), (9, 0, 0, 5), (0, 99, 0, 0)], dtype=np.float32)
     rows = tables(GOLD, scores()._replace(verified=spans, labels=labels))["spans"]
@@ -64,7 +64,7 @@ def test_what_the_verifier_has_seen_and_said() -> None:
     assert rows["selected"] == {"spans": 4, "per entity": 2 / 3, "recall": pytest.approx(1 / 3)}
 
 
-def test_how_exact_the_proposals_of_the_last_step_are() -> None:
+def test_report_counts_correct_boundaries_of_proposals() -> None:
     """(2, 3) has the first word of (2, 5), and (4, 5) its last one; (0, 1) both, with either type."""
     rows = {
         name: row["proposals"] for name, row in tables(GOLD, scores())["proposals of the last step"].items()
@@ -78,7 +78,7 @@ def test_how_exact_the_proposals_of_the_last_step_are() -> None:
     }
 
 
-def test_without_entities() -> None:
+def test_report_without_entities_has_recall_0() -> None:
     spans, proposals = tables([], scores()).values()
     assert [row["recall"] for row in spans.values()] == [0] * 4
     assert [row["proposals"] for row in proposals.values()] == [14, 0, 0, 0, 0]

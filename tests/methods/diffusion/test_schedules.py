@@ -1,4 +1,4 @@
-"""How noise grows and is taken away, beside the library that is the standard for it, and by hand."""
+"""How noise is added and removed, compared with the diffusers library and with values by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def draw_noise(predict: DiffusionPredict, length: int, steps: int) -> torch.Tens
 
 @pytest.fixture(scope="module", name="Scheduler")
 def scheduler():
-    """The class; that its library warns when it is imported is no matter of ours, and it needs no network."""
+    """Return the class of diffusers; warnings of its import do not matter, and it needs no network."""
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
         patch.setitem(os.environ, "HF_HUB_OFFLINE", "1")
@@ -54,7 +54,7 @@ def theirs(scheduler, schedule: str, times: int = 1000):
 
 @schedules
 @pytest.mark.parametrize("times", [2, 10, 1000, 1500])
-def test_alpha_bar_is_that_of_the_standard_library(Scheduler, schedule, times) -> None:  # noqa: N803
+def test_alpha_bar_equals_that_of_diffusers(Scheduler, schedule, times) -> None:  # noqa: N803
     values = compute_alpha_bar(schedule, times)
     assert values.shape == (times,)
     alpha_bar = theirs(Scheduler, schedule, times).alphas_cumprod
@@ -63,8 +63,8 @@ def test_alpha_bar_is_that_of_the_standard_library(Scheduler, schedule, times) -
 
 @schedules
 @pytest.mark.parametrize("times", [2, 3, 7, 200, 1000, 4000])
-def test_alpha_bar_is_the_product(schedule: str, times: int) -> None:
-    """Also where almost nothing is."""
+def test_alpha_bar_is_the_product_of_its_definition(schedule: str, times: int) -> None:
+    """Even where it is almost 0."""
     values = compute_alpha_bar(schedule, times)
     torch.testing.assert_close(
         values, torch.tensor(slow_alpha_bar(schedule, times)).double(), rtol=1e-5, atol=1e-30
@@ -86,11 +86,11 @@ def test_alpha_bar_is_the_product(schedule: str, times: int) -> None:
         ("linear", 999, 4.035830e-05),
     ],
 )
-def test_alpha_bar_by_hand(schedule: str, time: int, expected: float) -> None:
+def test_alpha_bar_equals_the_values_by_hand(schedule: str, time: int, expected: float) -> None:
     assert compute_alpha_bar(schedule, 1000)[time].item() == pytest.approx(expected, rel=1e-6, abs=0)
 
 
-def test_a_method_has_its_schedule() -> None:
+def test_method_and_decoder_have_the_schedule() -> None:
     for schedule in NAMES:
         method = method_of(schedule=schedule, times=50)
         expected = torch.tensor(slow_alpha_bar(schedule, 50)).double()
@@ -100,21 +100,21 @@ def test_a_method_has_its_schedule() -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 2, 4, 5, 8, 10, 20, 25, 50, 100, 125, 200, 250, 500, 1000])
-def test_times_are_those_of_the_standard_library(Scheduler, steps: int) -> None:  # noqa: N803
+def test_times_equal_those_of_diffusers(Scheduler, steps: int) -> None:  # noqa: N803
     scheduler = theirs(Scheduler, "cosine")
     scheduler.set_timesteps(steps)
     assert compute_sampling_times(1000, steps) == scheduler.timesteps.tolist()
 
 
-def test_times_by_hand() -> None:
+def test_times_equal_the_values_by_hand() -> None:
     assert compute_sampling_times(1000, 5) == [999, 799, 599, 399, 199]
     assert compute_sampling_times(1000, 1) == [999]
     assert compute_sampling_times(1000, 3) == [999, 666, 332]
     assert compute_sampling_times(4, 4) == [3, 2, 1, 0]
-    assert compute_sampling_times(4, 9) == [3, 2, 1, 0]  # there are no more
+    assert compute_sampling_times(4, 9) == [3, 2, 1, 0]  # each step is used once
 
 
-def test_times_fall_whatever_their_number() -> None:
+def test_times_decrease_in_even_steps() -> None:
     for times in (2, 3, 17, 100, 999):
         for steps in range(1, times + 3):
             numbers = compute_sampling_times(times, steps)
@@ -130,8 +130,8 @@ def test_times_fall_whatever_their_number() -> None:
 @schedules
 @pytest.mark.parametrize("eta", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("steps", [2, 5, 10, 50])
-def test_a_step_is_that_of_the_standard_library(Scheduler, schedule, eta: float, steps: int) -> None:  # noqa: N803
-    """Also of numbers in single precision, as long as the schedule is in double."""
+def test_step_equals_that_of_diffusers(Scheduler, schedule, eta: float, steps: int) -> None:  # noqa: N803
+    """This also holds in single precision if the schedule has double precision."""
     scheduler = theirs(Scheduler, schedule)
     scheduler.alphas_cumprod = torch.tensor(slow_alpha_bar(schedule, 1000), dtype=torch.float64)
     scheduler.set_timesteps(steps)
@@ -151,8 +151,8 @@ def test_a_step_is_that_of_the_standard_library(Scheduler, schedule, eta: float,
         noisy = sample
 
 
-def test_a_step_by_hand() -> None:
-    """From 0.8 with a quarter of the signal to a half of it, towards 0.2."""
+def test_step_equals_the_value_by_hand() -> None:
+    """A step from 0.8 with alpha-bar 0.25 to alpha-bar 0.5, towards 0.2."""
     numbers = [*(torch.tensor(number).double() for number in (0.8, 0.2)), 0.25, 0.5]
     noise = (0.8 - 0.5 * 0.2) / math.sqrt(0.75)
     expected = math.sqrt(0.5) * 0.2 + math.sqrt(0.5) * noise
@@ -165,8 +165,8 @@ def test_a_step_by_hand() -> None:
         assert number == pytest.approx(slow_move(0.8, 0.2, 0.25, 0.5, eta, 0.7), rel=1e-6)
 
 
-def test_with_no_fresh_noise_the_noise_of_a_number_stays_the_same() -> None:
-    """If x_0 is what is predicted, x_t is moved along the very curve on which it was noised (Eq. 4)."""
+def test_step_with_eta_0_keeps_the_noise() -> None:
+    """If x_0 is predicted, x_t moves along the curve on which it was noised (Eq. 4)."""
     alpha_bar = compute_alpha_bar("cosine", 1000)
     clean, noise = torch.randn(2, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     noised = [at.sqrt() * clean + (1 - at).sqrt() * noise for at in alpha_bar]
@@ -180,8 +180,8 @@ def test_with_no_fresh_noise_the_noise_of_a_number_stays_the_same() -> None:
 @schedules
 @pytest.mark.parametrize("eta", [0.0, 1.0])
 @pytest.mark.parametrize("times", [2, 3, 200, 1000, 20_000])
-def test_no_step_is_undefined(schedule: str, eta: float, times: int) -> None:
-    """However little of the signal is left."""
+def test_every_step_is_finite(schedule: str, eta: float, times: int) -> None:
+    """Even if almost no signal is left."""
     alpha_bar = compute_alpha_bar(schedule, times).tolist()
     one = torch.ones(3)
     for steps in (2, 3, 5, 50):
@@ -191,7 +191,7 @@ def test_no_step_is_undefined(schedule: str, eta: float, times: int) -> None:
             assert numbers.isfinite().all(), (time, then)
 
 
-def test_the_noise_of_a_sentence_is_decided_by_its_length_and_the_seed() -> None:
+def test_noise_depends_only_on_length_and_seed() -> None:
     noise = draw_noise(predict_of(spans=400), 7, 5)
     assert noise.shape == (1, 400, 2)
     assert noise.dtype == torch.float32
@@ -208,13 +208,13 @@ def test_the_noise_of_a_sentence_is_decided_by_its_length_and_the_seed() -> None
     assert abs(noise.var() - 1) < 5 * math.sqrt(2 / 800)
 
 
-def test_more_spans_begin_with_the_same_noise() -> None:
+def test_number_of_spans_does_not_change_the_first_noise() -> None:
     for eta in (0.0, 1.0):
         few, many = (draw_noise(predict_of(spans=spans, eta=eta), 7, 5)[0] for spans in (3, 60))
         assert torch.equal(few, many[:3])
 
 
-def test_each_step_with_fresh_noise_has_its_own() -> None:
+def test_each_step_has_its_own_fresh_noise() -> None:
     noise = draw_noise(predict_of(spans=50, eta=0.5), 7, 4)
     assert noise.shape == (4, 50, 2)
     assert len({row.sum().item() for row in noise}) == 4
@@ -223,7 +223,7 @@ def test_each_step_with_fresh_noise_has_its_own() -> None:
 
 
 @torch.no_grad()
-def test_more_steps_than_there_are_times() -> None:
+def test_number_of_steps_is_limited_to_the_times() -> None:
     words = words_of([5, 3])
     for eta in (0.0, 1.0):
         many = sampled(method_of(times=4), words, steps=9, eta=eta)

@@ -1,4 +1,4 @@
-"""What the settings of diffusion accept, refuse, and say about those without effect; what switches switch."""
+"""Settings of diffusion: accepted and refused values, those without effect, and the effect of others."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def composed(*changes: str) -> Config:
         (["predict.seed=-1"], "predict.seed: should be greater than or equal to 0, not -1"),
     ],
 )
-def test_what_cannot_be_is_refused(changes: list[str], message: str) -> None:
+def test_refuses_invalid_settings(changes: list[str], message: str) -> None:
     with pytest.raises(UsageError) as refusal:
         composed(*changes)
     assert str(refusal.value).startswith(message)
@@ -66,13 +66,13 @@ def test_what_cannot_be_is_refused(changes: list[str], message: str) -> None:
 
 
 @pytest.mark.parametrize("threshold", ["1.1", "-1", "3"])
-def test_a_threshold_is_a_probability(threshold: str) -> None:
+def test_refuses_a_threshold_outside_0_and_1(threshold: str) -> None:
     message = rf"^predict\.threshold: should be a number from 0 to 1, .*, not {threshold}"
     with pytest.raises(UsageError, match=message):
         composed(f"predict.threshold={threshold}")
 
 
-def test_what_can_be_is_taken() -> None:
+def test_accepts_valid_settings() -> None:
     config = composed("method.size=24", "method.heads=3", "predict.threshold=0.25", "predict.steps=7")
     assert isinstance(config.method, DiffusionSettings)
     assert isinstance(config.predict, DiffusionPredict)
@@ -83,19 +83,19 @@ def test_what_can_be_is_taken() -> None:
 
 
 def idle(**settings) -> list[str]:
-    """What is said about settings that are not the default."""
+    """Return the messages about settings that are not the default."""
     return list(DiffusionSettings(**settings).idle(EncoderSettings()))
 
 
 def flipped(name: str) -> dict:
-    """Another value than the default; one head divides any size."""
+    """Return a value other than the default; one head divides any size."""
     default = getattr(DiffusionSettings(), name)
     if isinstance(default, bool):
         return {name: not default}
     return {name: 1 if default > 1 else 2}
 
 
-def test_settings_that_have_an_effect_are_not_named() -> None:
+def test_no_messages_about_settings_with_an_effect() -> None:
     assert idle() == []
     assert idle(layers=0) == []
     assert idle(self_attention=False, cross_attention=False) == []
@@ -105,14 +105,14 @@ def test_settings_that_have_an_effect_are_not_named() -> None:
         assert idle(**{off: False}, **flipped("heads"), proposal_codes=True) == []
 
 
-def test_settings_of_layers_that_are_not_there_are_named() -> None:
+def test_reports_settings_without_effect_in_0_layers() -> None:
     for name in ("self_attention", "cross_attention", "feed_forward", "heads"):
         assert idle(layers=0, **flipped(name)) == [f"method.{name} has no effect: method.layers is 0"]
     assert len(idle(layers=0, **flipped("heads"), **flipped("feed_forward"), cross_attention=False)) == 3
 
 
-def test_settings_of_attention_that_is_not_there_are_named() -> None:
-    """In a message that a reader understands."""
+def test_reports_settings_without_effect_without_attention() -> None:
+    """The message names the setting and the reason."""
     for changes in (flipped("heads"), {"proposal_codes": True}):
         [note] = idle(self_attention=False, cross_attention=False, **changes)
         name, why = note.split(" has no effect: ")
@@ -135,8 +135,8 @@ IDLE: dict[str, tuple[dict, dict]] = {
 
 @pytest.mark.parametrize(("base", "change"), IDLE.values(), ids=IDLE.keys())
 @torch.no_grad()
-def test_what_is_said_to_have_no_effect_has_none(base: dict, change: dict) -> None:
-    """And what is not said to, has one: scores with the same weights, as far as both have them."""
+def test_exactly_the_reported_settings_have_no_effect(base: dict, change: dict) -> None:
+    """Other settings change the scores; weights are equal where both networks have them."""
     [name] = change
     notes = [
         note for note in idle(**base, **flipped(name)) if note.startswith(f"method.{name} has no effect")
@@ -165,8 +165,8 @@ SWITCHES: dict[str, dict] = {
 
 @pytest.mark.parametrize("change", SWITCHES.values(), ids=SWITCHES.keys())
 @torch.no_grad()
-def test_every_switch_of_the_network_changes_what_it_says(change: dict) -> None:
-    """With the same weights, as far as both have them."""
+def test_each_network_setting_changes_the_scores(change: dict) -> None:
+    """Weights are equal where both networks have them."""
     one, other = method_of(), method_of(**change)
     weights = other.state_dict() | one.state_dict()
     other.load_state_dict({name: weights[name] for name in other.state_dict()})
@@ -188,7 +188,7 @@ def test_every_switch_of_the_network_changes_what_it_says(change: dict) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_every_switch_of_training_changes_the_loss_but_no_prediction(change: dict) -> None:
+def test_each_training_setting_changes_only_the_loss(change: dict) -> None:
     words, gold = words_of(LENGTHS), gold_of(BATCH)
     methods = [method_of(), method_of(**change)]
     losses = [sum(method.loss(method.score(words, gold), gold).values()).item() for method in methods]
@@ -202,7 +202,7 @@ def parameters(**settings) -> dict[str, int]:
     return {name: parameter.numel() for name, parameter in method.named_parameters()}
 
 
-def test_what_is_switched_off_has_no_weights() -> None:
+def test_disabled_parts_have_no_weights() -> None:
     whole = parameters(positions=True, proposal_codes=True, pooling="first+last")
     for changes, *parts in (
         ({"self_attention": False}, "among"),
@@ -222,15 +222,15 @@ def test_what_is_switched_off_has_no_weights() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"self_attention": False}, {"cross_attention": False}, OFF])
-def test_no_weight_is_there_for_nothing(settings: dict) -> None:
-    """Those of the norms belong to what they follow."""
+def test_every_weight_has_a_gradient(settings: dict) -> None:
+    """The weights of a norm belong to the part before it."""
     method = method_of(**settings)
     gold = gold_of(BATCH)
     sum(method.loss(method.score(words_of(LENGTHS), gold), gold).values()).backward()
     assert [name for name, parameter in method.named_parameters() if parameter.grad is None] == []
 
 
-def test_weights_have_the_shapes_that_are_asked_for() -> None:
+def test_weights_have_the_configured_sizes() -> None:
     sizes = parameters(size=12, heads=3, feed_forward=5, pointer_size=4, layers=3, pooling="first+last")
     assert sizes["denoiser.of_words.weight"] == 12 * WIDTH
     assert sizes["denoiser.of_ends.weight"] == 24 * 12
@@ -240,6 +240,6 @@ def test_weights_have_the_shapes_that_are_asked_for() -> None:
     assert not any(name.startswith("denoiser.layers.3.") for name in sizes)
 
 
-def test_it_asks_for_no_prompts() -> None:
+def test_needs_no_prompts() -> None:
     assert settings_of().prompts(TYPES) == 0
     assert settings_of().prompt_names(TYPES) == ()

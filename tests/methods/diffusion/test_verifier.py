@@ -1,4 +1,4 @@
-"""The verifier: which type a span has, by both its ends; what it learns from, and what it decides."""
+"""The verifier: the type of a span from its ends, its training examples, and its decisions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def verified(method, words, **predict) -> Denoised:
 
 
 @torch.no_grad()
-def test_the_label_of_a_span_comes_from_its_ends_and_the_mean_of_its_words() -> None:
+def test_verifier_scores_use_the_ends_and_the_mean_of_the_words() -> None:
     verifier, words = method_of(verifier=True).verifier, words_of(LENGTHS)
     left, right = (
         torch.tensor([[0, 2], [0, 0], [3, 11], [1, 0], [5, 0]]),
@@ -58,7 +58,7 @@ def test_the_label_of_a_span_comes_from_its_ends_and_the_mean_of_its_words() -> 
         )
 
 
-def test_without_it_a_model_has_no_such_weights_and_no_such_graph() -> None:
+def test_only_a_model_with_verifier_has_its_weights_graph_and_loss() -> None:
     for verifier in (True, False):
         method = method_of(verifier=verifier)
         names = [name for name, _ in method.named_parameters() if name.startswith("verifier.")]
@@ -70,13 +70,13 @@ def test_without_it_a_model_has_no_such_weights_and_no_such_graph() -> None:
 
 
 def pairs(boundaries: Tensor) -> set[Ends]:
-    """From each of the two likeliest first words to each of the last words of one proposal: `[2, T]`."""
+    """Return the spans from the two most probable first to the two most probable last words: `[2, T]`."""
     left, right = boundaries.argsort(dim=1, descending=True)[:, :2].tolist()
     return set(itertools.product(left, right))
 
 
 @pytest.mark.parametrize("draws", [1, 3])
-def test_it_learns_from_entities_noisy_spans_and_what_these_are_denoised_to(draws: int) -> None:
+def test_examples_are_entities_noisy_and_denoised_spans(draws: int) -> None:
     scores, gold = scores_of(LENGTHS, 4, draws=draws), gold_of(BATCH)
     spans, is_span = collect_spans(scores, gold, draws)
     for index, (entities, length) in enumerate(zip(BATCH, LENGTHS, strict=True)):
@@ -93,7 +93,7 @@ def test_it_learns_from_entities_noisy_spans_and_what_these_are_denoised_to(draw
 
 
 @pytest.mark.parametrize("batch", [BATCH, [[]] * 5], ids=["entities", "none"])
-def test_the_loss_is_the_mean_of_all_spans_that_are_no_padding(batch: list[list[Key]]) -> None:
+def test_loss_sums_all_spans_except_padding(batch: list[list[Key]]) -> None:
     gold = gold_of(batch)
     spans, is_span = collect_spans(scores_of(LENGTHS, 9), gold, 1)
     labels = torch.randn(*is_span.shape, 1 + len(TYPES), generator=torch.Generator().manual_seed(0))
@@ -107,7 +107,7 @@ def test_the_loss_is_the_mean_of_all_spans_that_are_no_padding(batch: list[list[
     assert loss.item() == pytest.approx(total / (len(gold.start) + len(batch)), rel=1e-5)
 
 
-def test_its_loss_moves_itself_and_the_words_and_not_the_denoiser() -> None:
+def test_verifier_loss_has_no_gradient_in_the_denoiser() -> None:
     method, words, gold = method_of(verifier=True), words_of(LENGTHS), gold_of(BATCH)
     words.vectors.requires_grad_()
     loss = method.loss(method.score(words, gold), gold)["verifier_loss"]
@@ -119,7 +119,7 @@ def test_its_loss_moves_itself_and_the_words_and_not_the_denoiser() -> None:
 
 
 @torch.no_grad()
-def test_the_spans_of_all_steps_and_near_the_last_are_candidates_with_their_best_type() -> None:
+def test_candidates_are_the_spans_of_all_steps_with_their_best_type() -> None:
     method, longest, others = method_of(verifier=True, positions=True), max(LENGTHS), 0
     for seed in range(8):
         words = words_of(LENGTHS, seed)
@@ -147,7 +147,7 @@ def test_the_spans_of_all_steps_and_near_the_last_are_candidates_with_their_best
 
 
 @torch.no_grad()
-def test_a_batch_is_each_sentence_alone() -> None:
+def test_candidates_do_not_depend_on_the_batch() -> None:
     method, count = method_of(verifier=True, positions=True), 0
     decoder, predict = decoder_of(method), predict_of()
     for seed in range(8):
@@ -163,7 +163,7 @@ def test_a_batch_is_each_sentence_alone() -> None:
     assert count > 20
 
 
-def test_a_sentence_without_any_span_that_is_one_has_no_candidates() -> None:
+def test_sentence_without_valid_spans_has_no_candidates() -> None:
     method, words = method_of(verifier=True), words_of([4, 2])
     graphs = {name: ModuleGraph(graph) for name, graph in method.graphs(words).items()}
     step = graphs["step"]
@@ -181,7 +181,7 @@ def test_a_sentence_without_any_span_that_is_one_has_no_candidates() -> None:
         assert {start // 4 for start, _, _ in entities} == {1} - {1 - count}
 
 
-def test_its_graph_is_named_if_it_is_missing_and_checked() -> None:
+def test_refuses_a_missing_or_wrong_verifier_graph() -> None:
     method, words = method_of(verifier=True), words_of([3])
     graphs = {name: ModuleGraph(graph) for name, graph in method.graphs(words).items()}
     arrays = WordArrays(words.vectors.numpy(), words.lengths.numpy())

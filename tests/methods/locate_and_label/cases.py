@@ -1,4 +1,4 @@
-"""What the tests of locate-and-label share: random nested sentences, and the slow versions of all steps."""
+"""Shared by the tests of locate-and-label: random nested sentences, and all steps as slow loops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def seeded(seed: int) -> random.Random:
 
 
 def gold_of(batch: list[list[Key]], seed: int = 0) -> Gold:
-    """The sentences in any order; the entities of one sentence keep theirs, which decides ties."""
+    """Return the gold with sentences in random order; entities keep their order, which decides ties."""
     order = [index for index, keys in enumerate(batch) for _ in keys]
     seeded(seed).shuffle(order)
     left = [iter(keys) for keys in batch]
@@ -58,7 +58,7 @@ def places_of(spans: Spans) -> list[Place]:
 
 
 def network_of(**settings) -> LocateAndLabel:
-    """A small one, with weights that are all random, in double precision."""
+    """Return a small network with random weights in double precision."""
     torch.manual_seed(0)
     settings = {
         "lengths": (1, 2, 3, 5),
@@ -87,7 +87,7 @@ def network_of(**settings) -> LocateAndLabel:
 
 @dataclass
 class Prediction:
-    """What a recogniser does with word vectors, in PyTorch."""
+    """Prediction from word vectors, in PyTorch."""
 
     network: LocateAndLabel
     predict: LocateAndLabelPredict
@@ -124,7 +124,7 @@ def prediction_of(predict: dict | None = None, **settings) -> Prediction:
 
 
 def words_of(lengths: list[int], prompts: int = 0, seed: int = 0) -> Words:
-    """Random vectors, after the end of a sentence too, which must not matter."""
+    """Return random vectors, also for padding, which must have no effect."""
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(len(lengths), max(lengths), WIDTH, generator=generator, dtype=torch.float64)
     of_prompts = torch.randn(len(lengths), prompts, WIDTH, generator=generator, dtype=torch.float64)
@@ -136,14 +136,14 @@ def words_for(method: LocateAndLabel | Prediction, lengths: list[int], seed: int
 
 
 def alone(words: Words, index: int) -> Words:
-    """One sentence of a batch, without padding."""
+    """Return one sentence of a batch, without padding."""
     one = slice(index, index + 1)
     prompts = None if words.prompts is None else words.prompts[one]
     return Words(words.vectors[one, : int(words.lengths[index])], words.lengths[one], prompts)
 
 
 def random_keys(chance: random.Random, length: int) -> list[Key]:
-    """Entities that nest, cross, touch, and share boundaries and whole spans, in any order."""
+    """Draw entities that nest, cross, touch, and share boundaries and whole spans, in random order."""
     keys = set()
     for _ in range(chance.randint(0, 5)):
         start, last = sorted((chance.randrange(length), chance.randrange(length)))
@@ -174,7 +174,7 @@ def slow_seeds(of_lengths: tuple[int, ...] | range, length: int) -> list[Span]:
 
 
 def slow_pair(span: Span, keys: list[Key]) -> tuple[Key | None, float]:
-    """The entity of the highest IoU, the first of several."""
+    """Return the entity with the highest IoU, the first of several."""
     best, highest = None, -1.0
     for key in keys:
         iou = slow_iou(span, key[:2])
@@ -191,7 +191,7 @@ class SlowExample(NamedTuple):
 
 
 def slow_examples(settings: LocateAndLabelSettings, keys: list[Key], length: int) -> list[SlowExample]:
-    """Of one sentence: its entities, each paired with itself, and all seeds that are none."""
+    """Return the entities of a sentence, each paired with itself, and all seeds that are not entities."""
     examples = [SlowExample(key[:2], key, 1.0, True) for key in keys]
     entities = {key[:2] for key in keys}
     for span in slow_seeds(settings.lengths, length):
@@ -202,20 +202,20 @@ def slow_examples(settings: LocateAndLabelSettings, keys: list[Key], length: int
 
 
 def slow_wanted(settings: LocateAndLabelSettings, examples: list[SlowExample]) -> int:
-    """How many negative seeds of a sentence are examples."""
+    """Return the number of negative seeds of a sentence that are examples."""
     positives = sum(example.positive for example in examples)
     return min(len(examples) - positives, int(settings.negatives * positives) + settings.extra_negatives)
 
 
 def slow_adjusted(span: Span, offsets: tuple[float, float], length: int) -> Span:
-    """Eq. 6, 7, half-open."""
+    """Return the moved span (Eq. 6, 7, half-open)."""
     start = max(0, span[0] + math.floor(offsets[0] + 0.5))
     end = min(length, span[1] + math.floor(offsets[1] + 0.5))
     return (start, end) if start < end else span
 
 
 def slow_class(moved: Span, entity: Key | None, keys: list[Key], hit: float) -> tuple[int, float]:
-    """The class that a moved span shall have, 0 being none, and its IoU with the entity that decides."""
+    """Return the gold class of a moved span, 0 for none, and its IoU with the entity that decides."""
     own = 0.0 if entity is None else slow_iou(moved, entity[:2])
     if entity is not None and own >= hit:
         return entity[2] + 1, own
@@ -226,7 +226,7 @@ def slow_class(moved: Span, entity: Key | None, keys: list[Key], hit: float) -> 
 
 
 def slow_weight(iou: float, positive: bool, eta: float) -> float:
-    """Eq. 11."""
+    """Return the weight of an example (Eq. 11)."""
     return (iou if positive else 1 - iou) ** eta
 
 
@@ -236,7 +236,7 @@ def slow_smooth_l1(difference: Tensor) -> Tensor:
 
 
 def slow_regression(span: Span, offsets: Tensor, entity: Span) -> Tensor:
-    """Eq. 13-15 of one span; `offsets` are `[2]`."""
+    """Return the loss of one span (Eq. 13-15); `offsets` are `[2]`."""
     start, end = span[0] + offsets[0], span[1] + offsets[1]
     true_start, true_end = (torch.tensor(float(at), dtype=offsets.dtype) for at in entity)
     of_boundaries = slow_smooth_l1((entity[0] - span[0]) - offsets[0]) + slow_smooth_l1(
@@ -252,12 +252,12 @@ def slow_gelu(x: Tensor) -> Tensor:
 
 
 def slow_head(head: SpanHead, *parts: Tensor) -> Tensor:
-    """Two linear layers on a plain concatenation."""
+    """Apply two linear layers to a concatenation."""
     return head.output(slow_gelu(head.hidden(torch.cat(parts))))
 
 
 class SlowNetwork:
-    """Filter, regressor and classifier of one sentence, span by span."""
+    """Filter, regressor and classifier for one sentence, span by span."""
 
     def __init__(self, network: LocateAndLabel, words: Words, index: int) -> None:
         self.network = network
@@ -269,7 +269,7 @@ class SlowNetwork:
         return torch.stack(self.words[slice(*span)]).amax(dim=0)
 
     def inner(self, span: Span) -> list[Tensor]:
-        """`[max ; first ; last]`."""
+        """Return `[max ; first ; last]`."""
         return [self.pooled(span), self.words[span[0]], self.words[span[1] - 1], *self.sentence]
 
     def near(self, span: Span) -> Tensor:
@@ -290,14 +290,14 @@ class SlowNetwork:
 
 
 def averaged(losses: list[Tensor]) -> Tensor:
-    """All that says what the weighted losses of a batch's examples are divided by."""
+    """Divide the weighted losses of a batch by the number of examples."""
     return torch.stack(losses).sum() / len(losses) if losses else torch.zeros((), dtype=torch.float64)
 
 
 def slow_loss(
     trained: LocateAndLabel, words: Words, batch: list[list[Key]], seeds: set[Place]
 ) -> dict[str, Tensor]:
-    """Eq. 11-17, example by example; `drawn` are the spans that are examples."""
+    """Return the terms of the loss (Eq. 11-17), example by example; `seeds` are the examples."""
     settings = trained.settings
     of_filter, of_regressor, of_classifier = [], [], []
     for index, keys in enumerate(batch):
@@ -335,7 +335,7 @@ class SlowProposal(NamedTuple):
 
 @torch.no_grad()
 def slow_proposals(method: Prediction, words: Words) -> dict[Place, SlowProposal]:
-    """By seed that passes the filter, what prediction says about it."""
+    """Return the prediction of each seed that passes the filter."""
     trained = method.settings.lengths
     lengths = trained if method.predict.lengths == "trained" else range(1, max(trained) + 1)
     proposals = {}
@@ -354,7 +354,7 @@ def slow_proposals(method: Prediction, words: Words) -> dict[Place, SlowProposal
 
 
 def proposals_of(scores: Proposals) -> dict[Place, SlowProposal]:
-    """The same of what `score` gives, where no seed may be there twice."""
+    """Return the predictions in the result of `score`, in which each seed must be unique."""
     seeds = places_of(scores.seeds)
     assert len(set(seeds)) == len(seeds)
     assert scores.moved.sentence.tolist() == scores.seeds.sentence.tolist()
@@ -368,7 +368,7 @@ def proposals_of(scores: Proposals) -> dict[Place, SlowProposal]:
 
 
 def assert_same(proposals: dict[Place, SlowProposal], expected: dict[Place, SlowProposal]) -> None:
-    """Spans exactly, numbers nearly: ours are in single precision."""
+    """Compare spans exactly and numbers up to a tolerance: ours are in single precision."""
     assert proposals.keys() == expected.keys()
     for place, proposal in expected.items():
         ours = proposals[place]
@@ -380,7 +380,7 @@ def assert_same(proposals: dict[Place, SlowProposal], expected: dict[Place, Slow
 
 
 def gradients_of(network: LocateAndLabel, loss: Tensor) -> dict[str, Tensor]:
-    """All, of those without any zero, and the loss itself."""
+    """Return all gradients, with 0 for weights that have none, and the loss."""
     network.zero_grad()
     loss.backward()
     return {"loss": loss.detach()} | {

@@ -1,4 +1,4 @@
-"""Examples and losses of locate-and-label, beside the paper's formulas, example by example."""
+"""Examples and losses of locate-and-label, compared with the formulas of the paper."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def rows_of(examples: Examples, gold: Gold) -> list[tuple[Row, float]]:
 def slow_rows(
     settings: LocateAndLabelSettings, lengths: list[int], batch: list[list[Key]]
 ) -> dict[int, dict[Row, float]]:
-    """By sentence, all that may be examples, with the IoU of each."""
+    """Return all possible examples by sentence, with the IoU of each."""
     return {
         index: {
             (index, *span, *(entity or (-1, -1, -1)), positive): iou
@@ -90,7 +90,7 @@ SAMPLINGS: dict[str, dict] = {
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("settings", SAMPLINGS.values(), ids=SAMPLINGS.keys())
-def test_examples_are_entities_positive_seeds_and_some_negative_ones(settings: dict, training: bool) -> None:
+def test_examples_are_entities_positive_and_some_negative_seeds(settings: dict, training: bool) -> None:
     network = network_of(**settings).train(training)
     chance = seeded(2)
     for number in range(15):
@@ -111,7 +111,7 @@ def test_examples_are_entities_positive_seeds_and_some_negative_ones(settings: d
             assert sum(not row[-1] for row in rows) == count
 
 
-def test_counts_by_hand() -> None:
+def test_numbers_of_examples_equal_those_by_hand() -> None:
     """Two entities and two seeds near the longer one: four positives, so 2 * 4 + 1 negatives."""
     network = network_of(lengths=(1, 2, 3, 4), near=0.7, negatives=2.0, extra_negatives=1)
     batch: list[list[Key]] = [[(0, 4, 0), (6, 7, 1)], []]
@@ -125,14 +125,14 @@ def test_counts_by_hand() -> None:
     assert counts == {(0, True): 4, (0, False): 9, (1, False): 1}
 
 
-def test_an_entity_with_two_types_is_two_examples() -> None:
+def test_entity_with_two_types_is_two_examples() -> None:
     gold = gold_of([[(0, 1, 2), (0, 1, 0)]])
     examples = network_of(negatives=0.0, extra_negatives=0).sample(gold, torch.tensor([1]))
     assert places_of(examples.spans) == [(0, 0, 1), (0, 0, 1)]
     assert sorted(gold.type[examples.entity].tolist()) == [0, 2]
 
 
-def test_in_evaluation_the_examples_are_always_the_same() -> None:
+def test_evaluation_examples_are_deterministic() -> None:
     network = network_of()
     state = torch.random.get_rng_state()
     draws = [places_of(network.sample(gold_of(BATCH), torch.tensor(LENGTHS)).spans) for _ in range(3)]
@@ -140,7 +140,7 @@ def test_in_evaluation_the_examples_are_always_the_same() -> None:
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_in_training_each_negative_seed_is_drawn_as_often_as_another() -> None:
+def test_negative_seeds_are_drawn_equally_often_in_training() -> None:
     network = network_of(negatives=1.0, extra_negatives=1).train()
     torch.manual_seed(0)
     draws = 600
@@ -161,7 +161,7 @@ def test_in_training_each_negative_seed_is_drawn_as_often_as_another() -> None:
         off = [counts[index, *span] - draws * share for span in negatives]
         variance = draws * share * (1 - share)
         assert max(map(abs, off)) < 5 * math.sqrt(variance)
-        # and all together: about as many as there are, give or take five standard deviations
+        # the sum over all seeds is within five standard deviations of their number
         together = sum(one * one for one in off) / variance
         assert together < len(off) + 5 * math.sqrt(2 * len(off))
 
@@ -174,7 +174,7 @@ def test_weights_equal_the_formula(rows: list[tuple[float, bool]], eta: float) -
     assert compute_soft_weights(iou, positive, eta).tolist() == pytest.approx(expected)
 
 
-def test_all_examples_count_the_same_without_soft_examples() -> None:
+def test_eta_0_weights_all_examples_equally() -> None:
     iou, positive = torch.tensor([0.0, 0.0, 0.4, 0.4, 1.0, 1.0]), torch.tensor([True, False] * 3)
     assert compute_soft_weights(iou, positive, 0.0).tolist() == [1.0] * 6
     assert compute_soft_weights(iou, positive, 1.0).tolist() == pytest.approx([0, 1, 0.4, 0.6, 1, 0])
@@ -194,7 +194,7 @@ def test_focal_loss_equals_the_formula(rows: list[tuple[float, bool]], gamma: fl
     assert losses.tolist() == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
-def test_focal_loss_of_sure_and_of_wrong_examples_is_finite() -> None:
+def test_focal_loss_of_huge_logits_is_finite() -> None:
     logits = torch.tensor([200.0, -200.0, 200.0, -200.0], requires_grad=True)
     losses = compute_filter_loss(logits, torch.tensor([True, False, False, True]), 2.0)
     assert losses.tolist() == pytest.approx([0, 0, 200, 200])
@@ -225,8 +225,8 @@ def test_regression_loss_equals_the_formulas(rows: list) -> None:
         ((5, 6), 2 * 4.5 + 1 + 2 / 8),  # two words after it: less than nothing is shared
     ],
 )
-def test_regression_loss_by_hand(offsets: tuple[float, float], expected: float) -> None:
-    """Of a span of the words 2 and 3 whose entity has the words 2 to 4."""
+def test_regression_loss_equals_the_values_by_hand(offsets: tuple[float, float], expected: float) -> None:
+    """The span has the words 2 and 3, its entity the words 2 to 4."""
     losses = compute_regressor_loss(
         spans_of([(0, 2, 4)]), torch.tensor([offsets]).double(), spans_of([(0, 2, 5)])
     )
@@ -234,8 +234,8 @@ def test_regression_loss_by_hand(offsets: tuple[float, float], expected: float) 
 
 
 @pytest.mark.parametrize("hit", [1.0, 0.6, 0.3])
-def test_classes_are_assigned_again_as_the_paper_says(hit: float) -> None:
-    """Seeds moved by chance: many miss, some hit their own entity, and some another one."""
+def test_classes_of_moved_spans_equal_those_of_the_paper(hit: float) -> None:
+    """Seeds move at random: many miss, some hit their own entity, and some another one."""
     network = network_of(hit=hit)
     chance = seeded(3)
     outcomes: Counter[str] = Counter()
@@ -264,17 +264,17 @@ def test_classes_are_assigned_again_as_the_paper_says(hit: float) -> None:
     assert (outcomes["near"] > 15) == (hit < 1)
 
 
-def test_classes_by_hand() -> None:
+def test_classes_equal_those_by_hand() -> None:
     keys: list[Key] = [(0, 4, 0), (5, 6, 1), (1, 4, 2)]
     cases = [  # the seed, where it was moved to, the class and the IoU that decides
         ((0, 0, 4), (0, 0, 4), 1, 1.0),  # the entity itself
         ((0, 0, 4), (0, 0, 5), 1, 0.8),  # near enough
         ((0, 0, 4), (0, 1, 4), 1, 0.75),  # exactly another one, but near enough to its own
         ((0, 0, 4), (0, 5, 6), 2, 1.0),  # exactly another one
-        ((0, 0, 4), (0, 0, 2), 0, 0.5),  # no more
+        ((0, 0, 4), (0, 0, 2), 0, 0.5),  # not near enough
         ((0, 4, 5), (0, 0, 4), 1, 1.0),  # a negative one that lands on an entity
         ((0, 4, 5), (0, 5, 6), 2, 1.0),
-        ((0, 4, 5), (0, 4, 6), 0, 0.0),  # near another one only: none
+        ((0, 4, 5), (0, 4, 6), 0, 0.0),  # only near another one: none
         ((1, 0, 2), (1, 0, 4), 0, 0.0),  # in a sentence without entities
     ]
     seeds, moved = (spans_of([case[at] for case in cases]) for at in (0, 1))
@@ -314,7 +314,7 @@ def total(terms: dict[str, Tensor]) -> Tensor:
 
 
 @pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES.keys())
-def test_loss_and_gradients_equal_the_obvious_loop(settings: dict) -> None:
+def test_loss_and_gradients_equal_a_simple_loop(settings: dict) -> None:
     network = network_of(**settings)
     chance = seeded(4)
     for number, (lengths, batch) in enumerate(
@@ -332,8 +332,8 @@ def test_loss_and_gradients_equal_the_obvious_loop(settings: dict) -> None:
             torch.testing.assert_close(fast[name], gradient, rtol=1e-3, atol=1e-5, msg=name)
 
 
-def test_the_loop_above_moves_spans_and_assigns_classes_again() -> None:
-    """Otherwise it would prove little."""
+def test_loss_test_covers_moved_spans_and_changed_classes() -> None:
+    """Otherwise the comparison of losses would prove little."""
     network = network_of(hit=0.6, near=0.4)
     scores = scores_of(network, words_for(network, LENGTHS), BATCH)
     class_, _ = assign_classes(scores.moved, scores.examples, 0.6)
@@ -367,7 +367,7 @@ def test_scores_of_examples_equal_the_formulas() -> None:
 
 
 @pytest.mark.parametrize("settings", LOSSES.values(), ids=LOSSES.keys())
-def test_every_weight_learns(settings: dict) -> None:
+def test_every_weight_has_a_gradient(settings: dict) -> None:
     network = network_of(**settings).train()
     gradients = gradients_of(network, total(loss_of(network, words_for(network, LENGTHS), BATCH)))
     for name, gradient in gradients.items():
@@ -375,7 +375,7 @@ def test_every_weight_learns(settings: dict) -> None:
         assert gradient.any(), name
 
 
-def test_word_vectors_learn_and_those_of_the_padding_do_not() -> None:
+def test_words_and_prompts_have_gradients_and_padding_has_none() -> None:
     network = network_of(sentence_vector=True)
     words = words_for(network, LENGTHS)
     words.vectors.requires_grad_()
@@ -386,7 +386,7 @@ def test_word_vectors_learn_and_those_of_the_padding_do_not() -> None:
     assert words.prompts.grad.any(dim=2).all()
 
 
-def test_the_weights_of_the_terms() -> None:
+def test_weights_scale_the_terms_of_the_loss() -> None:
     plain = network_of(filter_weight=1, regressor_weight=1, classifier_weight=1)
     whole = loss_of(plain, words_for(plain, LENGTHS), BATCH)
     weights = {"filter": 0.5, "regressor": 0.25, "classifier": 2.0}
@@ -396,7 +396,7 @@ def test_the_weights_of_the_terms() -> None:
         torch.testing.assert_close(terms[f"{name}_loss"], weight * whole[f"{name}_loss"])
 
 
-def test_ablations_leave_their_term_out() -> None:
+def test_disabled_parts_have_no_loss_term() -> None:
     words = words_for(network_of(), LENGTHS)
     names = {"filter_loss", "regressor_loss", "classifier_loss"}
     assert loss_of(network_of(), words, BATCH).keys() == names
@@ -404,7 +404,7 @@ def test_ablations_leave_their_term_out() -> None:
     assert loss_of(network_of(regressor=False), words, BATCH).keys() == names - {"regressor_loss"}
 
 
-def test_the_filter_and_the_regressor_do_not_learn_from_the_classifier() -> None:
+def test_classifier_loss_has_no_gradient_in_filter_and_regressor() -> None:
     """Rounded offsets have no gradient."""
     network = network_of()
     gradients = gradients_of(network, loss_of(network, words_for(network, LENGTHS), BATCH)["classifier_loss"])
@@ -414,7 +414,7 @@ def test_the_filter_and_the_regressor_do_not_learn_from_the_classifier() -> None
 
 
 def assert_learns(network: LocateAndLabel, lengths: list[int], batch: list[list[Key]]) -> dict[str, Tensor]:
-    """As much as the loop says, and nothing is infinite or undefined."""
+    """Assert that the loss equals that of the loop, and that gradients are finite."""
     words = words_for(network, lengths)
     scores = scores_of(network, words, batch)
     terms = network.loss(scores, gold_of(batch))
@@ -426,20 +426,20 @@ def assert_learns(network: LocateAndLabel, lengths: list[int], batch: list[list[
     return terms
 
 
-def test_without_any_entity_there_is_still_something_to_learn() -> None:
+def test_batch_without_entities_trains_filter_and_classifier() -> None:
     terms = assert_learns(network_of(), [3, 1, 7], [[], [], []])
     assert terms["filter_loss"] > 0
     assert terms["classifier_loss"] > 0
     assert terms["regressor_loss"] == 0
 
 
-def test_without_any_example_there_is_nothing_to_learn() -> None:
-    """No entities, and no negative seeds are asked for: as in a batch of a corpus with many such."""
+def test_loss_without_examples_is_0() -> None:
+    """A batch without entities has no examples if no extra negatives are configured."""
     terms = assert_learns(network_of(negatives=5.0, extra_negatives=0), [3, 1], [[], []])
     assert total(terms) == 0
 
 
-def test_sentences_shorter_than_all_lengths() -> None:
+def test_loss_is_correct_for_sentences_shorter_than_all_lengths() -> None:
     network = network_of(lengths=(4, 5))
     assert_learns(network, [3, 1], [[(0, 2, 1)], [(0, 1, 0)]])
     assert_learns(network, [3, 6, 1], [[(0, 2, 1)], [], []])
@@ -447,7 +447,7 @@ def test_sentences_shorter_than_all_lengths() -> None:
     assert total(terms) == 0
 
 
-def test_entities_longer_than_all_lengths_are_learnt_as_such() -> None:
+def test_entities_longer_than_all_lengths_are_examples() -> None:
     network = network_of(lengths=(1, 2), negatives=1.0, extra_negatives=0)
     batch: list[list[Key]] = [[(0, 9, 0), (2, 8, 1)]]
     examples = network.sample(gold_of(batch), torch.tensor([9]))
@@ -457,8 +457,8 @@ def test_entities_longer_than_all_lengths_are_learnt_as_such() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"gamma": 0.5}, {"classifier_gamma": 0.5}, {"classifier_gamma": 1.5}])
-def test_the_surest_examples_have_finite_gradients(settings: dict) -> None:
-    """Single precision has probabilities of exactly 0 and 1."""
+def test_confident_examples_have_finite_gradients(settings: dict) -> None:
+    """In single precision, probabilities can be exactly 0 and 1."""
     network = network_of(**settings)
     with torch.no_grad():
         for head in (network.filter, network.classifier):
@@ -469,7 +469,7 @@ def test_the_surest_examples_have_finite_gradients(settings: dict) -> None:
     assert all(gradient.isfinite().all() for gradient in gradients.values())
 
 
-def test_in_half_precision_the_loss_is_about_the_same() -> None:
+def test_bfloat16_loss_is_close_to_float32() -> None:
     network = network_of(regressor=False).float()
     words = words_for(network, LENGTHS)
     words = Words(words.vectors.float(), words.lengths)

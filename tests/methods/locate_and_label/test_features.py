@@ -1,4 +1,4 @@
-"""The paper's word features with this method: word vectors, parts of speech, characters, neighbours."""
+"""Word features of the paper with this method: word vectors, parts of speech, characters, context."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEATURES = {
 
 @pytest.fixture(scope="module")
 def sentences():
-    """With parts of speech: whether a word is in capitals."""
+    """Sentences with parts of speech that say whether a word is capitalised."""
     return [
         Sentence(
             s.words, s.entities, pos=["NNP" if word[0].isupper() else "X" for word in s.words], doc=s.doc
@@ -42,7 +42,7 @@ def vectors(tmp_path):
 @pytest.mark.parametrize(
     "names", [[], ["pos"], ["characters"], ["vectors"], ["pos", "characters", "vectors"]]
 )
-def test_each_is_optional(sentences, vectors, tmp_path, names):
+def test_each_feature_is_optional(sentences, vectors, tmp_path, names):
     changes = [FEATURES[name].format(vectors=vectors) for name in names]
     small = ["encoder.name=scratch", "encoder.lstm.size=16", "method.size=8", "method.name=locate-and-label"]
     torch.manual_seed(0)
@@ -61,13 +61,13 @@ def test_each_is_optional(sentences, vectors, tmp_path, names):
     )
     predicted = list(one.predict(sentences[:6]))
     assert predicted == list(other.predict(sentences[:6]))
-    if "pos" in names:  # they matter
+    if "pos" in names:  # the feature has an effect
         without = [Sentence(s.words, s.entities, doc=s.doc) for s in sentences[:6]]
         differ = [a.entities != b.entities for a, b in zip(predicted, one.predict(without), strict=True)]
         assert any(differ)
 
 
-def test_neighbouring_sentences_are_read(sentences, tmp_path):
+def test_neighbouring_sentences_change_scores(sentences, tmp_path):
     changes = ["method.name=locate-and-label", "encoder.context=1", "encoder.lstm.size=16", "method.size=8"]
     torch.manual_seed(0)
     config = Config.compose(changes=[*changes, "predict.filter=0", "predict.threshold=0"])

@@ -1,4 +1,4 @@
-"""What locate-and-label predicts, beside a loop that takes each span alone; and as a part of a model."""
+"""Predictions of locate-and-label, compared with a loop over spans; and as a part of a model."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ networks = pytest.mark.parametrize("settings", NETWORKS.values(), ids=NETWORKS.k
 @networks
 @torch.no_grad()
 def test_scores_equal_the_formulas(settings: dict) -> None:
-    """Of each span alone: so neither the others nor the padding matter."""
+    """The expected scores are of each span alone, so other spans and padding have no effect."""
     method = prediction_of(**settings)
     for seed in range(3):
         words = words_for(method, LENGTHS, seed)
@@ -72,8 +72,8 @@ def test_scores_equal_the_formulas(settings: dict) -> None:
 
 
 @torch.no_grad()
-def test_the_loop_above_meets_all_cases() -> None:
-    """Spans that are dropped, that move, that would leave the sentence, and that would be empty."""
+def test_score_test_covers_all_kinds_of_moves() -> None:
+    """Spans are filtered out, move, would leave the sentence, or would be empty."""
     method = prediction_of()
     proposals = slow_proposals(method, words_for(method, LENGTHS))
     seeds = sum(len(slow_seeds(method.decoder.seed_lengths(method.predict), length)) for length in LENGTHS)
@@ -92,7 +92,7 @@ def test_the_loop_above_meets_all_cases() -> None:
 
 @pytest.mark.parametrize("threshold", [0.0, 0.2, 0.5, 0.8, 1.0])
 @torch.no_grad()
-def test_only_what_passes_the_filter_is_there(threshold: float) -> None:
+def test_proposals_are_the_seeds_that_pass_the_filter(threshold: float) -> None:
     every = prediction_of({"filter": 0.0})
     words = words_for(every, LENGTHS)
     probabilities = {
@@ -110,7 +110,7 @@ def test_only_what_passes_the_filter_is_there(threshold: float) -> None:
 
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.9])
 @torch.no_grad()
-def test_a_span_with_exactly_the_probability_passes(threshold: float) -> None:
+def test_filter_keeps_a_span_at_the_threshold(threshold: float) -> None:
     method = prediction_of({"filter": threshold})
     method.network.filter.output.weight.zero_()
     for more, passing in ((0.0, True), (-1e-3, False), (1e-3, True)):
@@ -120,7 +120,7 @@ def test_a_span_with_exactly_the_probability_passes(threshold: float) -> None:
 
 @networks
 @torch.no_grad()
-def test_of_nothing_that_passes_nothing_is_predicted(settings: dict) -> None:
+def test_no_candidates_pass_a_filter_of_1(settings: dict) -> None:
     settings = {**settings, "filter": True, "predict": {**settings.get("predict", {}), "filter": 1.0}}
     method = prediction_of(**settings)
     scores = method.score(words_for(method, LENGTHS))
@@ -131,8 +131,8 @@ def test_of_nothing_that_passes_nothing_is_predicted(settings: dict) -> None:
 
 @pytest.mark.parametrize("filtered", [True, False])
 @torch.no_grad()
-def test_sentences_shorter_than_some_lengths(filtered: bool) -> None:
-    """Far shorter ones too, of lengths with gaps."""
+def test_proposals_are_correct_for_sentences_shorter_than_some_lengths(filtered: bool) -> None:
+    """Sentences may be much shorter, and lengths have gaps."""
     method = prediction_of({"lengths": "trained", "filter": 0.0}, lengths=(4, 6, 11), filter=filtered)
     for length in range(1, 13):
         for lengths in ([length], [length, 1], [2, length, 3]):
@@ -143,7 +143,7 @@ def test_sentences_shorter_than_some_lengths(filtered: bool) -> None:
             assert len(method.select(method.candidates(scores))) <= len(scores.near)
 
 
-def test_lengths_of_the_seeds() -> None:
+def test_seed_lengths_are_all_or_the_trained_ones() -> None:
     decoder = LocateAndLabelDecoder(LocateAndLabelSettings(lengths=(2, 5)), TYPES)
     assert list(decoder.seed_lengths(LocateAndLabelPredict(lengths="all"))) == [1, 2, 3, 4, 5]
     assert list(decoder.seed_lengths(LocateAndLabelPredict(lengths="trained"))) == [2, 5]
@@ -159,7 +159,7 @@ def test_lengths_of_the_seeds() -> None:
 def test_seeds_without_a_filter_are_moved_by_the_regressor(
     lengths: list[int], trained: list[int], which: str, seed: int
 ) -> None:
-    """All spans of the lengths, beside the formula, whatever the offsets are."""
+    """All spans of the lengths move as in the formula, for any offsets."""
     dice = np.random.default_rng(seed)
     words = WordArrays(np.zeros((len(lengths), max(lengths), 2), dtype=np.float32), np.array(lengths))
 
@@ -184,7 +184,7 @@ def test_seeds_without_a_filter_are_moved_by_the_regressor(
 
 
 def same_labels(**inputs: np.ndarray) -> list[np.ndarray]:
-    """Logits 0 and 1 for every span."""
+    """Return the logits 0 and 1 for every span."""
     return [np.tile(np.float32([0, 1]), (len(inputs["pooled"]), 1))]
 
 
@@ -194,8 +194,8 @@ LOGIT = math.log(0.3 / 0.7)
 @pytest.mark.parametrize(
     ("threshold", "logit"), [(0.0, -math.inf), (0.3, LOGIT), (0.5, 0.0), (1.0, math.inf)]
 )
-def test_what_passes_the_filter(threshold: float, logit: float) -> None:
-    """Those at the threshold too; at 0 all, however sure the filter is, at 1 none that is not."""
+def test_filter_keeps_logits_at_or_above_its_threshold(threshold: float, logit: float) -> None:
+    """At 0 all spans pass, at 1 only those with a probability of exactly 1."""
     near = np.array([[[0.0, 5.0, -5.0, -200.0], [200.0, LOGIT, 1.0, 1.0]]], dtype=np.float32)
     words = WordArrays(np.zeros((1, 4, 2), dtype=np.float32), np.array([4]))
     decoder = LocateAndLabelDecoder(LocateAndLabelSettings(lengths=(1, 2), regressor=False), ["A"])
@@ -211,8 +211,8 @@ def test_what_passes_the_filter(threshold: float, logit: float) -> None:
 
 
 @torch.no_grad()
-def test_spans_in_blocks(monkeypatch) -> None:
-    """Of many spans, some at a time; of none, none."""
+def test_classifier_runs_on_blocks_of_spans(monkeypatch) -> None:
+    """Many spans are several blocks; no spans are one empty block."""
     sizes: list[int] = []
 
     def classifier(**inputs: np.ndarray) -> list[np.ndarray]:
@@ -233,7 +233,7 @@ def test_spans_in_blocks(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("missing", ["filter", "regressor", "classifier"])
-def test_a_graph_that_is_missing_is_named(missing: str) -> None:
+def test_names_a_missing_graph(missing: str) -> None:
     method, words = prediction_of({"filter": 0.0}), words_for(prediction_of(), LENGTHS)
     graphs = {name: ModuleGraph(graph) for name, graph in method.network.graphs(words).items()}
     del graphs[missing]
@@ -248,7 +248,7 @@ def shifted(proposals: dict[Place, SlowProposal], index: int) -> dict[Place, Slo
 
 @networks
 @torch.no_grad()
-def test_a_batch_is_each_sentence_alone(settings: dict) -> None:
+def test_scores_do_not_depend_on_the_batch(settings: dict) -> None:
     method = prediction_of(**settings)
     words = words_for(method, LENGTHS)
     apart: dict[Place, SlowProposal] = {}
@@ -259,7 +259,7 @@ def test_a_batch_is_each_sentence_alone(settings: dict) -> None:
 
 @networks
 @torch.no_grad()
-def test_padding_changes_nothing(settings: dict) -> None:
+def test_padding_has_no_effect(settings: dict) -> None:
     method = prediction_of(**settings)
     words = words_for(method, LENGTHS)
     vectors = words.vectors.clone()
@@ -272,7 +272,7 @@ def test_padding_changes_nothing(settings: dict) -> None:
 @networks
 @pytest.mark.parametrize("at_once", [1, 7])
 @torch.no_grad()
-def test_blocks_change_nothing(monkeypatch, settings: dict, at_once: int) -> None:
+def test_scores_do_not_depend_on_blocks(monkeypatch, settings: dict, at_once: int) -> None:
     method = prediction_of(**settings)
     words = words_for(method, LENGTHS)
     expected = proposals_of(method.score(words))
@@ -281,7 +281,7 @@ def test_blocks_change_nothing(monkeypatch, settings: dict, at_once: int) -> Non
 
 
 @torch.no_grad()
-def test_the_sentence_vector_matters_where_it_is_asked_for() -> None:
+def test_sentence_vector_affects_only_its_sentence() -> None:
     method = prediction_of(sentence_vector=True)
     words = words_for(method, LENGTHS)
     other = words.prompts.clone()
@@ -308,7 +308,7 @@ def found_in(candidates: Candidates) -> Found:
 
 
 def slow_entities(method: Prediction, words: Words) -> tuple[Found, int]:
-    """Each span of the proposals once with each best type, with its highest confidence; their number."""
+    """Return each proposed span and best type with its highest confidence, and the number of proposals."""
     best: Found = {}
     proposals = 0
     length = words.vectors.shape[1]
@@ -329,8 +329,8 @@ def slow_entities(method: Prediction, words: Words) -> tuple[Found, int]:
 @networks
 @pytest.mark.parametrize("threshold", [0.0, 0.25])
 @torch.no_grad()
-def test_entities_are_the_proposals_that_reach_the_threshold(settings: dict, threshold: float) -> None:
-    """Those that come several times once, with the highest probability; "no entity" may be more probable."""
+def test_entities_are_the_proposals_above_the_threshold(settings: dict, threshold: float) -> None:
+    """Duplicates count once with the highest probability; "no entity" may be more probable."""
     settings = settings | {"predict": settings.get("predict", {}) | {"threshold": threshold}}
     method = prediction_of(**settings)
     words = words_for(method, LENGTHS)
@@ -344,7 +344,7 @@ def test_entities_are_the_proposals_that_reach_the_threshold(settings: dict, thr
 
 
 @torch.no_grad()
-def test_confidences_are_probabilities_however_sure() -> None:
+def test_confidences_of_huge_logits_are_probabilities() -> None:
     method = prediction_of()
     method.network.classifier.output.weight.mul_(1e4)
     candidates = method.candidates(method.score(words_for(method, LENGTHS)))
@@ -360,7 +360,7 @@ def chosen(rows: dict[tuple[int, int, int], float], **predict) -> Found:
 ROWS = {(0, 4, 0): 0.9, (0, 5, 0): 0.8, (4, 7, 1): 0.7, (3, 8, 1): 0.75, (9, 10, 2): 0.3}
 
 
-def test_soft_nms_comes_after_what_clashes() -> None:
+def test_soft_nms_is_applied_after_selection() -> None:
     """With `nested`, (3, 8) crosses (0, 4), and (4, 7) crosses (0, 5)."""
     soft = {"soft_nms": True, "overlap": 0.6, "decay": 0.9, "threshold": 0.5}
     approximately = pytest.approx
@@ -374,7 +374,7 @@ def test_soft_nms_comes_after_what_clashes() -> None:
     )
 
 
-def test_without_soft_nms_only_the_threshold_is_left() -> None:
+def test_only_the_threshold_applies_without_soft_nms() -> None:
     assert chosen(ROWS, select="keep-all", soft_nms=False, threshold=0.5) == {
         key: score for key, score in ROWS.items() if score > 0.5
     }
@@ -433,7 +433,7 @@ LEARNERS: dict[str, dict] = {
 
 @cache
 def train_model(name: str) -> tuple[list[Sentence], Model, list[float]]:
-    """Some sentences, a model that was trained on them, and its losses."""
+    """Return some sentences, a model that was trained on them, and its losses."""
     sentences = list(islice(read("sample:train"), 20))
     torch.manual_seed(0)
     model = Model.build(config_of(**LEARNERS[name]), sentences)
@@ -441,7 +441,7 @@ def train_model(name: str) -> tuple[list[Sentence], Model, list[float]]:
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_model_learns_its_sentences(name: str, tmp_path) -> None:
+def test_model_learns_its_sentences(name: str, tmp_path) -> None:
     sentences, model, losses = train_model(name)
     assert (model.encoder.prompts is None) == (name != "sentence-vector")
     assert losses[-1] < losses[0] / 10
@@ -456,7 +456,7 @@ def test_a_model_learns_its_sentences(name: str, tmp_path) -> None:
     assert not any(sentence.entities for sentence in nothing)
 
 
-def test_of_a_batch_the_same_is_predicted_as_of_its_sentences() -> None:
+def test_entities_do_not_depend_on_the_batch() -> None:
     sentences, model, _ = train_model("plain")
     recogniser = Recogniser(make_predictor(model)).with_options(select="keep-all", filter=0.2, threshold=0.2)
     together = list(recogniser.predict(sentences))
@@ -468,8 +468,8 @@ def test_of_a_batch_the_same_is_predicted_as_of_its_sentences() -> None:
         assert [entity.score for entity in predicted.entities] == pytest.approx(scores, abs=1e-4)
 
 
-def test_entities_longer_than_all_lengths_are_found_by_moving() -> None:
-    """What the regressor is for: of five words, with seeds of at most four."""
+def test_regressor_finds_entities_longer_than_all_seeds() -> None:
+    """Entities have five words, seeds at most four."""
     sentences = [
         Sentence([*before, "the", "old", "house", "of", "stone", *after], [Entity(n, n + 5, "place")])
         for n in range(4)
@@ -485,8 +485,8 @@ def test_entities_longer_than_all_lengths_are_found_by_moving() -> None:
     assert keys == [[entity.key for entity in sentence.entities] for sentence in sentences]
 
 
-def test_very_long_sentences() -> None:
-    """Five thousand words are learnt from and predicted, and so is one word beside them."""
+def test_trains_and_predicts_very_long_sentences() -> None:
+    """A batch has a sentence of 5000 words and one of a single word."""
     [short] = islice(read("sample:train"), 1)
     words = [*short.words, *(f"w{number % 90}" for number in range(5000 - len(short))), "Accra"]
     long = Sentence(words, [*short.entities, Entity(5000, 5001, "place"), Entity(200, 4800, "time")])
@@ -504,8 +504,8 @@ def test_very_long_sentences() -> None:
         assert len(sentence.entities) > len(expected) / 100
 
 
-def test_the_loss_while_predicting_is_that_of_the_examples() -> None:
-    """The filter's proposals are no examples, so these are scored again."""
+def test_loss_in_prediction_equals_that_of_the_examples() -> None:
+    """The proposals of the filter are not examples, so these are scored again."""
     sentences = list(islice(read("sample:train"), 6))
     torch.manual_seed(0)
     model = Model.build(config_of({"batch_size": 6}), sentences).eval()

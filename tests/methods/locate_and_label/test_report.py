@@ -1,4 +1,4 @@
-"""The report `stages`, recounted span by span."""
+"""The report `stages`, compared with counts of each span."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PREDICT = {"lengths": "all", "filter": 0.3, "confidence": "class", "threshold": 
 
 @pytest.fixture(scope="module")
 def sentences():
-    """With a type that is not learnt, and a span with two types."""
+    """Sentences with an unknown type and a span with two types."""
     first, second, *others = islice(read("sample:train"), 40)
     strange = first.with_entities([*first.entities, Entity(0, 1, "never seen")])
     entity = second.entities[0]
@@ -65,7 +65,7 @@ def report(predictor, sentences):
 
 @pytest.fixture(scope="module")
 def gold(predictor, sentences):
-    """Of each sentence, the spans of the entities whose types are known."""
+    """Spans of the entities with known types, by sentence."""
     return [
         {(entity.start, entity.end) for entity in sentence.entities if entity.type in predictor.types}
         for sentence in sentences
@@ -73,7 +73,7 @@ def gold(predictor, sentences):
 
 
 def is_labelled(scores, predict):
-    """Whether the most probable type, times the filter's probability, reaches the threshold."""
+    """Return whether the most probable type, times the probability of the filter, reaches the threshold."""
     powers = np.exp(scores.labels)
     confidence = powers[:, 1:].max(axis=1) / powers.sum(axis=1)
     if predict.confidence == "both":
@@ -83,7 +83,7 @@ def is_labelled(scores, predict):
 
 @pytest.fixture(scope="module")
 def proposals(predictor, sentences):
-    """Of each sentence alone, seeds, moved spans, and whether each has a type."""
+    """Seeds, moved spans, and whether each has a type, by sentence, predicted one by one."""
     proposals = []
 
     def watch(_, __, scores):
@@ -102,7 +102,7 @@ def iou(one, other):
 
 
 def recounted(spans, gold):
-    """The row of a stage, from the spans that each sentence has there."""
+    """Return the row of a stage, counted from the spans of each sentence."""
     entities = [(candidates, entity) for candidates, of in zip(spans, gold, strict=True) for entity in of]
     return {
         "spans": sum(map(len, spans)),
@@ -115,7 +115,7 @@ def recounted(spans, gold):
     }
 
 
-def test_the_tables_are_those_of_the_stages_and_of_offsets(report):
+def test_report_has_tables_of_stages_and_offsets(report):
     assert list(report) == ["spans", "offsets in words"]
     assert list(report["spans"]) == STAGES
     counts = [row["spans"] for row in report["spans"].values()]
@@ -125,7 +125,7 @@ def test_the_tables_are_those_of_the_stages_and_of_offsets(report):
     assert report["spans"]["selected"]["recall"] > 0.5
 
 
-def test_seeds_are_all_enumerated_spans(report, sentences, gold):
+def test_seeds_are_all_spans_of_the_lengths(report, sentences, gold):
     spans = [
         {(start, start + long) for long in range(1, 6) for start in range(len(sentence) - long + 1)}
         for sentence in sentences
@@ -133,20 +133,20 @@ def test_seeds_are_all_enumerated_spans(report, sentences, gold):
     assert report["spans"]["seeds"] == pytest.approx(recounted(spans, gold))
 
 
-def test_selected_spans_are_those_predicted(report, predictor, sentences, gold):
+def test_selected_spans_are_the_predicted_ones(report, predictor, sentences, gold):
     predicted = Recogniser(predictor).predict(sentences)
     spans = [{(entity.start, entity.end) for entity in sentence.entities} for sentence in predicted]
     assert report["spans"]["selected"] == pytest.approx(recounted(spans, gold))
 
 
-def test_stages_between_are_counted_span_by_span(report, gold, proposals):
+def test_middle_stages_equal_counts_of_spans(report, gold, proposals):
     spans = {
         "after the filter": [{row[:2] for row in rows} for rows in proposals],
         "after the regressor": [{row[2:4] for row in rows} for rows in proposals],
         "labelled": [{row[2:4] for row in rows if row[4]} for rows in proposals],
     }
     for name, of_stage in spans.items():
-        # in a batch, sums are taken in another order, and a span may be more or less by that
+        # in a batch, sums have another order, which may add or remove a span
         expected = recounted(of_stage, gold)
         assert report["spans"][name]["spans"] == pytest.approx(expected["spans"], abs=2)
         assert report["spans"][name] == pytest.approx(expected, rel=0.03)
@@ -156,7 +156,7 @@ def name_of(move):
     return {0: "0", -4: "-4 or less", 4: "+4 or more"}.get(move, f"{move:+d}")
 
 
-def test_offsets_are_counted_proposal_by_proposal(report, proposals):
+def test_offsets_equal_counts_of_proposals(report, proposals):
     rows = report["offsets in words"]
     assert list(rows) == [name_of(move) for move in range(-4, 5)]
     every = [row for rows in proposals for row in rows]
@@ -167,13 +167,13 @@ def test_offsets_are_counted_proposal_by_proposal(report, proposals):
                 assert rows[name_of(move)][column] == pytest.approx(moves[move], abs=2), (column, move)
 
 
-def test_the_columns_of_offsets_add_up_to_the_proposals(report):
+def test_columns_of_offsets_add_up_to_the_proposals(report):
     rows = report["offsets in words"].values()
     sums = {column: sum(row[column] for row in rows) for column in next(iter(rows))}
     filtered = report["spans"]["after the filter"]["spans"]  # seeds are distinct
     assert sums["start"] == sums["end"] == filtered
     assert sums["start, labelled"] == sums["end, labelled"] <= filtered
-    assert sums["start, labelled"] >= report["spans"]["labelled"]["spans"]  # which may coincide
+    assert sums["start, labelled"] >= report["spans"]["labelled"]["spans"]  # spans that may be equal
 
 
 def test_stages_follow_the_settings_of_prediction(predictor, sentences, report):
@@ -192,7 +192,7 @@ def test_stages_follow_the_settings_of_prediction(predictor, sentences, report):
     assert low["selected"]["spans"] < report["spans"]["selected"]["spans"]
 
 
-def test_without_entities_there_are_stages_all_the_same(predictor, sentences):
+def test_stages_without_entities_have_recall_0(predictor, sentences):
     bare = tables(predictor, [sentence.with_entities([]) for sentence in sentences[:5]])["spans"]
     assert bare["seeds"]["recall"] == 0
     assert bare["seeds"]["spans"] > 100

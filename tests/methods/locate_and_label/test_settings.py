@@ -1,4 +1,4 @@
-"""What the settings of locate-and-label accept, refuse, and say about those without effect."""
+"""Settings of locate-and-label: accepted and refused values, and those without effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def composed(*changes: str) -> Config:
     return Config.compose(changes=["method.name=locate-and-label", *changes])
 
 
-def test_lengths_are_sorted_and_each_is_there_once():
+def test_lengths_are_sorted_and_unique():
     lengths = composed("method.lengths=[3, 1, 3]").method.trained_lengths()
     assert lengths == (1, 3)
     assert BoundarySmoothingSettings().trained_lengths() is None
@@ -40,7 +40,7 @@ def test_lengths_are_sorted_and_each_is_there_once():
         ),
     ],
 )
-def test_what_cannot_be_is_refused(changes, message):
+def test_refuses_invalid_settings(changes, message):
     with pytest.raises(UsageError) as refusal:
         composed(*changes)
     assert str(refusal.value).startswith(message)
@@ -63,10 +63,10 @@ def test_what_cannot_be_is_refused(changes, message):
         ),
     ],
 )
-def test_settings_of_parts_that_are_not_there_are_named(changes, messages):
+def test_reports_settings_of_disabled_parts(changes, messages):
     assert list(LocateAndLabelSettings(**changes).idle(EncoderSettings())) == messages
 
 
-def test_one_prompt_is_asked_for_where_the_sentence_shall_have_a_vector():
+def test_sentence_vector_needs_one_prompt():
     assert LocateAndLabelSettings().prompts(["A", "B"]) == 0
     assert LocateAndLabelSettings(sentence_vector=True).prompts(["A", "B"]) == 1

@@ -1,4 +1,4 @@
-"""Soft-NMS beside Algorithm 1, done with a list that is sorted again each time."""
+"""Soft-NMS, compared with Algorithm 1 on a list that is sorted again in each step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def slow_iou(one: Row, other: Row) -> float:
 
 
 def algorithm_1(rows: list[Row], overlap: float, decay: float, threshold: float) -> list[Row]:
-    """As printed: nothing is dropped before the end."""
+    """Run the algorithm as printed, where candidates are removed only at the end."""
     waiting = sorted(best_of_duplicates(rows), key=precedence)
     selection: list[Row] = []
     while waiting:
@@ -63,7 +63,7 @@ crowd = st.lists(row(words=4), min_size=8, max_size=30)
 
 @given(crowd, overlaps, st.sampled_from([0.5, 0.8, 0.9]), st.sampled_from([0.0, 0.1, 0.3]))
 @hypothesis_settings(max_examples=50)
-def test_equals_algorithm_1_where_much_overlaps(
+def test_crowded_candidates_equal_algorithm_1(
     rows: list[Row], overlap: float, decay: float, threshold: float
 ) -> None:
     assert suppress(rows, overlap, decay, threshold) == algorithm_1(rows, overlap, decay, threshold)
@@ -79,10 +79,10 @@ def test_many_candidates_equal_algorithm_1(longest: int, overlap: float) -> None
     selection = suppress(rows, overlap, 0.9, 0.3)
     assert selection == algorithm_1(rows, overlap, 0.9, 0.3)
     assert 10 < len(selection) < 200
-    assert len(set(selection) - set(rows)) > 5  # lowered, and kept
+    assert len(set(selection) - set(rows)) > 5  # lowered, but selected
 
 
-def test_hand_worked() -> None:
+def test_selection_equals_the_result_by_hand() -> None:
     rows = [
         (0, 4, 0, 0.9),  # a
         (0, 5, 0, 0.8),  # b, IoU with a: 4/5
@@ -104,33 +104,33 @@ def test_hand_worked() -> None:
     assert suppress(rows, 0.6, 0.5, 0.3) == [(0, 4, 0, 0.9), (0, 5, 0, 0.4), (3, 5, 0, 0.74)]
 
 
-def test_a_lowered_candidate_waits_for_its_new_turn() -> None:
-    """Lowered below the third, the second lowers the third no more: that one comes first, and lowers it."""
+def test_lowered_candidates_are_sorted_again() -> None:
+    """The second falls below the third, so the third comes first and lowers the second once more."""
     rows = [(0, 4, 0, 0.9), (0, 5, 0, 0.8), (0, 6, 0, 0.7)]  # IoU 4/5, 5/6, and 4/6 of first and third
     assert suppress(rows, 0.75, 0.5, 0.0) == [(0, 4, 0, 0.9), (0, 5, 0, 0.8 * 0.5 * 0.5), (0, 6, 0, 0.7)]
 
 
 @given(rows_of, overlaps, thresholds)
 @hypothesis_settings(max_examples=40)
-def test_without_decay_there_is_only_a_threshold(rows: list[Row], overlap: float, threshold: float) -> None:
+def test_only_the_threshold_applies_with_decay_1(rows: list[Row], overlap: float, threshold: float) -> None:
     assert suppress(rows, overlap, 1.0, threshold) == sorted(
         row for row in best_of_duplicates(rows) if row[3] > threshold
     )
 
 
-def test_the_threshold_must_be_passed() -> None:
+def test_confidence_must_exceed_the_threshold() -> None:
     assert suppress([(0, 1, 0, 0.5), (2, 3, 0, 0.5000001)], 0.6, 0.9, 0.5) == [(2, 3, 0, 0.5000001)]
     assert suppress([(0, 1, 0, 0.0), (2, 3, 0, 1.0)], 0.6, 0.9, 0.0) == [(2, 3, 0, 1.0)]
     assert suppress([(2, 3, 0, 1.0)], 0.6, 0.9, 1.0) == []
 
 
-def test_the_overlap_must_be_reached() -> None:
+def test_iou_equal_to_the_overlap_lowers_a_candidate() -> None:
     rows = [(0, 5, 0, 0.9), (0, 3, 0, 0.8)]  # IoU 3/5
     assert suppress(rows, 0.6, 0.5, 0.0) == [(0, 3, 0, 0.4), rows[0]]
     assert suppress(rows, 0.61, 0.5, 0.0) == [rows[1], rows[0]]
 
 
-def test_of_equals_the_first_in_reading_order_is_taken_first() -> None:
+def test_ties_are_broken_by_start_end_and_type() -> None:
     for first, second in (
         ((0, 4, 2, 0.8), (1, 4, 0, 0.8)),  # by start
         ((0, 3, 2, 0.8), (0, 4, 0, 0.8)),  # by end
@@ -140,11 +140,11 @@ def test_of_equals_the_first_in_reading_order_is_taken_first() -> None:
             assert suppress(rows, 0.6, 0.5, 0.0) == [first, (*second[:3], 0.4)]
 
 
-def test_a_candidate_proposed_twice_does_not_lower_itself() -> None:
+def test_duplicate_candidate_does_not_lower_itself() -> None:
     assert suppress([(1, 3, 0, 0.6), (1, 3, 0, 0.9)], 0.6, 0.5, 0.0) == [(1, 3, 0, 0.9)]
 
 
-def test_nothing_from_nothing() -> None:
+def test_no_candidates_give_no_selection() -> None:
     for decay in (0.0, 0.9, 1.0):
         assert suppress([], 0.6, decay, 0.5) == []
     assert len(select(from_rows([]), "soft-nms")) == 0
@@ -152,7 +152,7 @@ def test_nothing_from_nothing() -> None:
 
 @given(rows_of, overlaps, decays, thresholds, st.randoms())
 @hypothesis_settings(max_examples=40)
-def test_the_order_of_the_input_does_not_matter(rows, overlap, decay, threshold, random) -> None:
+def test_order_of_the_input_has_no_effect(rows, overlap, decay, threshold, random) -> None:
     shuffled = list(rows)
     random.shuffle(shuffled)
     assert suppress(shuffled, overlap, decay, threshold) == suppress(rows, overlap, decay, threshold)
@@ -160,7 +160,7 @@ def test_the_order_of_the_input_does_not_matter(rows, overlap, decay, threshold,
 
 @given(st.lists(rows_of, max_size=4), overlaps, decays, thresholds)
 @hypothesis_settings(max_examples=40)
-def test_a_batch_is_each_sentence_for_itself(batch, overlap, decay, threshold) -> None:
+def test_sentences_of_a_batch_are_independent(batch, overlap, decay, threshold) -> None:
     def shift(rows: list[Row], by: int) -> list[Row]:
         return [(start + by, end + by, *rest) for start, end, *rest in rows]
 
@@ -173,7 +173,7 @@ def test_a_batch_is_each_sentence_for_itself(batch, overlap, decay, threshold) -
     assert suppress(together, overlap, decay, threshold) == apart
 
 
-def test_the_input_is_left_as_it_was() -> None:
+def test_input_is_not_changed() -> None:
     candidates = from_rows([(0, 4, 0, 0.9), (0, 4, 1, 0.8)])
     soft_nms(candidates, 0.6, 0.5, 0.1)
     assert candidates.confidence.tolist() == [0.9, 0.8]
@@ -181,12 +181,12 @@ def test_the_input_is_left_as_it_was() -> None:
 
 @given(rows_of)
 @hypothesis_settings(max_examples=40)
-def test_the_mode_is_that_of_the_paper(rows: list[Row]) -> None:
+def test_soft_nms_mode_uses_the_values_of_the_paper(rows: list[Row]) -> None:
     assert SELECTORS["soft-nms"] is soft_nms
     assert to_rows(select(from_rows(rows), "soft-nms")) == algorithm_1(rows, 0.6, 0.9, 0.5)
 
 
-def test_thousands_of_candidates() -> None:
+def test_selects_from_thousands_of_candidates() -> None:
     chance = np.random.default_rng(0)
     start = chance.integers(0, 3000, 20_000)
     candidates = Candidates(
@@ -198,8 +198,8 @@ def test_thousands_of_candidates() -> None:
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.9])
-def test_all_spans_of_a_sentence_that_all_overlap(decay: float) -> None:
-    """Each has hundreds of others around it; every one is lowered often, or never."""
+def test_selects_from_all_overlapping_spans_of_a_sentence(decay: float) -> None:
+    """Each span overlaps with hundreds of others; it is lowered often, or never with decay 1."""
     start, end = np.array([(i, i + n) for n in range(1, 41) for i in range(200 - n + 1)]).T
     confidence = np.random.default_rng(0).permutation(len(start)) / len(start)
     selection = soft_nms(Candidates(start, end, np.zeros_like(start), confidence), 0.6, decay, 0.0)

@@ -1,4 +1,4 @@
-"""Seeds, overlaps, pairs, maxima and moves of spans, beside the obvious loops."""
+"""Seeds, overlaps, pairs, maxima and moves of spans, compared with simple loops."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.methods.locate_and_label.cases import (
 
 @given(st.sets(st.integers(1, 14), min_size=1), st.lists(st.integers(1, 12), min_size=1, max_size=5))
 def test_seeds_are_all_spans_of_the_lengths(of_lengths: set[int], lengths: list[int]) -> None:
-    """By sentence, start and length; of a sentence shorter than all of them, none."""
+    """They are sorted by sentence, start and length; a sentence shorter than all lengths has none."""
     places = places_of(enumerate_spans(sorted(of_lengths), np.array(lengths)))
     assert places == [
         (index, *span)
@@ -51,13 +51,13 @@ def test_seeds_are_all_spans_of_the_lengths(of_lengths: set[int], lengths: list[
     ]
 
 
-def test_seeds_of_figures_by_hand() -> None:
+def test_seeds_equal_those_by_hand() -> None:
     places = places_of(enumerate_spans([1, 3], np.array([2, 4])))
     assert places == [(0, 0, 1), (0, 1, 2), (1, 0, 1), (1, 0, 3), (1, 1, 2), (1, 1, 4), (1, 2, 3), (1, 3, 4)]
     assert places_of(enumerate_spans(range(5, 9), np.array([4, 1]))) == []
 
 
-def test_lengths_are_sorted_and_each_is_there_once() -> None:
+def test_lengths_are_sorted_unique_and_positive() -> None:
     assert LocateAndLabelSettings(lengths=(5, 1, 3, 1)).lengths == (1, 3, 5)
     assert list(LocateAndLabelSettings(lengths=(5, 1, 3, 1)).trained_lengths()) == [1, 3, 5]
     for lengths in ((), (0, 1), (-1,)):
@@ -65,7 +65,7 @@ def test_lengths_are_sorted_and_each_is_there_once() -> None:
             LocateAndLabelSettings(lengths=lengths)
 
 
-def test_overlap_of_all_spans_is_that_of_their_words() -> None:
+def test_iou_of_spans_is_that_of_their_words() -> None:
     spans = [(start, end) for start in range(7) for end in range(start + 1, 8)]
     pairs = list(itertools.product(spans, spans))
     one, other = (spans_of([(0, *pair[side]) for pair in pairs]) for side in (0, 1))
@@ -76,7 +76,7 @@ def test_overlap_of_all_spans_is_that_of_their_words() -> None:
 
 
 def entities_of(batch: list[list[Key]], seed: int = 0) -> tuple[Spans, list[int]]:
-    """The entities of sentences in any order, and their types."""
+    """Return the entities of sentences in random order, and their types."""
     gold = arrays_of(gold_of(batch, seed))
     return Spans(gold.sentence, gold.start, gold.end), gold.type.tolist()
 
@@ -94,7 +94,7 @@ def assert_paired(places: list[Place], batch: list[list[Key]], seed: int = 0) ->
             assert (*places_of(entities)[entity], types[entity]) == (index, *expected)
 
 
-def test_spans_are_paired_with_the_entity_of_the_highest_overlap() -> None:
+def test_spans_are_paired_with_the_entity_of_highest_iou() -> None:
     chance = seeded(1)
     ties = 0
     for number in range(12):
@@ -108,7 +108,7 @@ def test_spans_are_paired_with_the_entity_of_the_highest_overlap() -> None:
     assert ties > 20
 
 
-def test_what_is_exactly_near_is_not_above() -> None:
+def test_iou_equal_to_near_is_not_positive() -> None:
     for near, positive in ((0.5, {(0, 0, 2)}), (0.49, {(0, 0, 1), (0, 0, 2), (0, 1, 2)})):
         network = network_of(lengths=(1, 2), near=near, negatives=0, extra_negatives=0)
         examples = network.sample(gold_of([[(0, 2, 0)]]), torch.tensor([2]))
@@ -117,7 +117,7 @@ def test_what_is_exactly_near_is_not_above() -> None:
         assert examples.positive.all()
 
 
-def test_of_equal_overlaps_the_first_entity_counts() -> None:
+def test_first_of_equally_overlapping_entities_is_paired() -> None:
     batch: list[list[Key]] = [[(2, 4, 1), (0, 2, 0)], [(0, 2, 0), (2, 4, 1)], [(1, 3, 2), (1, 3, 0)]]
     entities, types = entities_of(batch)
     index, _ = pair_spans(spans_of([(0, 1, 3), (1, 1, 3), (2, 1, 3)]), entities)
@@ -125,7 +125,7 @@ def test_of_equal_overlaps_the_first_entity_counts() -> None:
     assert places_of(entities.take(index)) == [(0, 2, 4), (1, 0, 2), (2, 1, 3)]
 
 
-def test_without_entities_there_is_nothing_to_pair_with() -> None:
+def test_spans_without_entities_have_no_pair() -> None:
     places = [(index, *span) for index in range(3) for span in slow_seeds(range(1, 4), 3)]
     for batch in ([[], [], []], [[], [(0, 2, 1)], []], [[(1, 2, 0)], [], [(0, 1, 0), (0, 3, 2)]]):
         assert_paired(places, batch)
@@ -136,7 +136,7 @@ LIBRARIES = (np, torch)
 
 
 def maxima(vectors: Tensor, places: list[Place]) -> Tensor:
-    """The same by both libraries, one span or many at a time."""
+    """Return maxima; both libraries must agree, for one span or many at a time."""
     of_torch = MaximumTable(vectors, torch).pool(spans_of(places))
     table = MaximumTable(vectors.detach().numpy(), np)
     np.testing.assert_array_equal(table.pool(spans_of(places)), of_torch.detach().numpy())
@@ -151,7 +151,7 @@ def maximum_of(vectors: Tensor, place: Place) -> Tensor:
 
 
 @pytest.mark.parametrize("length", range(1, 41))
-def test_maxima_of_every_span(length: int) -> None:
+def test_maxima_of_all_spans_equal_a_simple_loop(length: int) -> None:
     vectors = torch.randn(2, length, 3, generator=torch.Generator().manual_seed(length))
     before = vectors.clone()
     places = [(index, *span) for index in (0, 1) for span in slow_seeds(range(1, 41), length)]
@@ -161,8 +161,8 @@ def test_maxima_of_every_span(length: int) -> None:
     assert torch.equal(vectors, before)
 
 
-def test_maxima_of_very_long_spans() -> None:
-    """Each length up to thousands of words: where the logarithm is inexact, a word would be missed."""
+def test_maxima_of_very_long_spans_are_exact() -> None:
+    """All lengths up to thousands of words: an inexact logarithm would miss a word."""
     length = 4100
     vectors = torch.zeros(2, length, 2)
     vectors[0] = torch.arange(length)[:, None] * torch.tensor([1.0, -1.0])  # the last, and the first word
@@ -173,12 +173,12 @@ def test_maxima_of_very_long_spans() -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_no_maxima_of_no_spans(library) -> None:
+def test_no_spans_have_no_maxima(library) -> None:
     assert MaximumTable(library.zeros((1, 3, 4)), library).pool(spans_of([])).shape == (0, 4)
 
 
-def test_words_after_the_end_of_a_sentence_never_count() -> None:
-    """NaN would spread from any look at it."""
+def test_padding_does_not_affect_maxima() -> None:
+    """Any use of padding would give NaN."""
     lengths = [3, 17, 1, 8]
     vectors = torch.randn(4, 17, 3)
     for index, length in enumerate(lengths):
@@ -187,7 +187,7 @@ def test_words_after_the_end_of_a_sentence_never_count() -> None:
     assert not maxima(vectors, places).isnan().any()
 
 
-def test_gradients_of_maxima_go_to_the_words_that_have_them() -> None:
+def test_gradients_of_maxima_go_to_the_maximal_words() -> None:
     vectors = torch.randn(2, 13, 3, dtype=torch.float64, requires_grad=True)
     places = [(index, *span) for index in (0, 1) for span in slow_seeds(range(1, 14), 13)]
     weights = torch.randn(len(places), 3, dtype=torch.float64)
@@ -205,7 +205,7 @@ Move = tuple[Span, tuple[float, float]]
 
 @st.composite
 def sentences_with_moves(draw: st.DrawFn) -> tuple[list[int], list[list[Move]]]:
-    """Small offsets, those around a half, and such as no integer can hold."""
+    """Draw small offsets, multiples of a half, and offsets too large for an integer."""
     lengths = draw(st.lists(st.integers(1, 12), min_size=1, max_size=4))
     offsets = (
         st.floats(-4, 4)
@@ -222,7 +222,7 @@ def sentences_with_moves(draw: st.DrawFn) -> tuple[list[int], list[list[Move]]]:
 
 
 def finite(offset: float) -> float:
-    """Beyond any sentence is as good as infinitely far."""
+    """Limit an offset to a value beyond any sentence."""
     return max(-1e6, min(1e6, offset))
 
 
@@ -261,24 +261,24 @@ def test_moves_equal_the_formula(example: tuple[list[int], list[list[Move]]]) ->
         ((0, 6), (-1e30, 1e30), (0, 6)),
     ],
 )
-def test_moves_by_hand(span: Span, offsets: tuple[float, float], expected: Span) -> None:
-    """In a sentence of six words beside a longer one."""
+def test_moves_equal_those_by_hand(span: Span, offsets: tuple[float, float], expected: Span) -> None:
+    """The batch has a sentence of six words and a longer one."""
     for dtype in (np.float32, np.float64):
         moved = move_spans(spans_of([(0, *span)]), np.array([offsets], dtype=dtype), np.array([6, 9]))
         assert places_of(moved) == [(0, *expected)]
 
 
-def test_no_moves_of_no_spans() -> None:
+def test_no_spans_have_no_moves() -> None:
     assert places_of(move_spans(spans_of([]), np.zeros((0, 2), dtype=np.float32), np.array([3]))) == []
 
 
-def test_offsets_that_are_no_numbers_move_nothing() -> None:
-    """As when training diverges; it is not said here."""
+def test_nan_offsets_do_not_move_spans() -> None:
+    """They occur when training diverges, which is reported elsewhere."""
     moved = move_spans(spans_of([(0, 2, 4)]), np.array([[math.nan, -math.nan]]), np.array([6]))
     assert places_of(moved) == [(0, 2, 4)]
 
 
-def test_spans_in_blocks() -> None:
+def test_split_returns_blocks_of_spans() -> None:
     spans = spans_of([(0, start, start + 2) for start in range(8)])
     blocks = spans.split(3)
     assert [len(block.start) for block in blocks] == [3, 3, 2]
@@ -286,7 +286,7 @@ def test_spans_in_blocks() -> None:
     assert [len(block.start) for block in spans_of([]).split(3)] == [0]
 
 
-def test_pairs_in_blocks_are_the_same(monkeypatch) -> None:
+def test_pairs_do_not_depend_on_blocks(monkeypatch) -> None:
     dice = np.random.default_rng(0)
     start, width = dice.integers(0, 20, (2, 200)), dice.integers(1, 6, (2, 200))
     spans, others = (

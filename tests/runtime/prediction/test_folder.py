@@ -1,4 +1,4 @@
-"""The folder of the output: what is kept, what is refused, what is removed."""
+"""The output folder: files that are kept, refused and removed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def job(*names: str, **changes: Any) -> dict[str, Any]:
     return {"fencepost": "1", "model": {"name": "m"}, "options": {"types": None}, "shards": shards, **changes}
 
 
-def test_a_part_is_written_completely_or_not_at_all(tmp_path):
+def test_incomplete_or_damaged_part_is_not_read(tmp_path):
     part = PartFile(tmp_path / "0.part")
     assert part.read() is None
     assert [part.count_try(), part.count_try()] == [1, 2]
@@ -52,7 +52,7 @@ def test_a_part_is_written_completely_or_not_at_all(tmp_path):
 
 
 def filled(path: Path, content: dict[str, Any]) -> OutputFolder:
-    """With the parts of both shards, but nothing put together."""
+    """Return a folder with the parts of both shards, but no assembled file."""
     folder = OutputFolder(path, 2)
     folder.begin(content, resume=False)
     for shard in range(2):
@@ -61,7 +61,7 @@ def filled(path: Path, content: dict[str, Any]) -> OutputFolder:
     return folder
 
 
-def test_parts_become_files_and_a_manifest_says_so(tmp_path):
+def test_parts_are_assembled_to_files_with_a_manifest(tmp_path):
     content = job("a", "b")
     folder = filled(tmp_path / "out", content)
     folder.get_part(0, 1).path.unlink()
@@ -96,7 +96,7 @@ def test_parts_become_files_and_a_manifest_says_so(tmp_path):
     assert [json.loads(line)["text"] for line in output.splitlines()] == ["text 10", "text 11"]
 
 
-def test_a_file_that_was_changed_is_made_again(tmp_path):
+def test_changed_file_must_be_made_again(tmp_path):
     folder = filled(tmp_path / "out", job("a", "b"))
     folder.assemble(0, 2)
     folder.get_path(0).write_bytes(b"other\n")
@@ -104,7 +104,7 @@ def test_a_file_that_was_changed_is_made_again(tmp_path):
     assert list(folder.find_missing(0, 2)) == [0, 1]
 
 
-def test_what_is_wrong_in_a_complete_output_is_made_again(tmp_path):
+def test_only_wrong_files_of_a_complete_output_are_made_again(tmp_path):
     content = job("a", "b", "c")
     folder = OutputFolder(tmp_path / "out", 3)
     folder.begin(content, resume=False)
@@ -131,7 +131,7 @@ def test_what_is_wrong_in_a_complete_output_is_made_again(tmp_path):
 
 
 @pytest.mark.parametrize("complete", [False, True])
-def test_only_the_same_job_is_continued(tmp_path, complete):
+def test_refuses_to_continue_another_job(tmp_path, complete):
     content = job("a", "b")
     folder = filled(tmp_path / "out", content)
     folder.get_part(0, 0).count_try()
@@ -154,7 +154,7 @@ def test_only_the_same_job_is_continued(tmp_path, complete):
         folder.check(resume=False, force=False)
 
 
-def test_force_removes_its_own_files_alone(tmp_path):
+def test_force_removes_only_its_own_files(tmp_path):
     content = job("a", "b")
     folder = filled(tmp_path / "out", content)
     folder.finish(content, [folder.assemble(shard, 2) for shard in range(2)])
@@ -167,7 +167,7 @@ def test_force_removes_its_own_files_alone(tmp_path):
         folder.begin(content, resume=False)
 
 
-def test_a_folder_that_is_not_its_own(tmp_path):
+def test_refuses_unsuitable_output_folders(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "out").mkdir()
     for path, message in (
@@ -190,7 +190,7 @@ def test_a_folder_that_is_not_its_own(tmp_path):
                 OutputFolder(tmp_path / "out", 1).check(resume=resume, force=force)
 
 
-def test_what_others_have_put_into_it(tmp_path):
+def test_keeps_foreign_files_in_the_unfinished_folder(tmp_path):
     content = job("a", "b")
     folder = filled(tmp_path / "out", content)
     for name in ("mine.txt", "1.json"):
@@ -201,7 +201,7 @@ def test_what_others_have_put_into_it(tmp_path):
     assert {path.name for path in folder.unfinished.iterdir()} == {"job.json", "mine.txt", "1.json"}
 
 
-def test_a_link_is_not_followed(tmp_path):
+def test_refuses_a_link_as_unfinished_folder(tmp_path):
     folder = filled(tmp_path / "out", job("a", "b"))
     folder.unfinished.rename(tmp_path / "elsewhere")
     folder.unfinished.symlink_to(tmp_path / "elsewhere")
@@ -210,7 +210,7 @@ def test_a_link_is_not_followed(tmp_path):
             folder.check(resume=resume, force=force)
 
 
-def test_what_is_in_the_way_is_seen_before_anything_is_removed(tmp_path):
+def test_refuses_before_anything_is_removed(tmp_path):
     content = job("a", "b")
     folder = filled(tmp_path / "out", content)
     folder.finish(content, [folder.assemble(shard, 2) for shard in range(2)])

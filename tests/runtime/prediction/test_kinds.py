@@ -1,4 +1,4 @@
-"""What kind of file the texts to predict are in, where its name or first character says something else."""
+"""The kind of an input file whose name or first character suggests another one."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from fencepost.runtime.prediction.kinds import detect_kind
         ("a.txt", "TRAIN = [1, 2]\n", "text"),
     ],
 )
-def test_corpora_texts_and_tables_are_distinguished(tmp_path, name, content, kind):
+def test_detects_corpora_texts_and_tables(tmp_path, name, content, kind):
     path = tmp_path / name
     path.write_text(content)
     source = Source.open(path)

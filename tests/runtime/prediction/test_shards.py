@@ -1,4 +1,4 @@
-"""Files cut into parts, without anything that predicts."""
+"""Files that are split into parts, without prediction."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EXPECTED += [["in", "London\x85here", "."]]
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("last", [True, False])
-def test_lines_of_text(tmp_path, mark, end, last):
+def test_splits_text_files_into_parts(tmp_path, mark, end, last):
     path = tmp_path / "a.txt"
     path.write_bytes(mark + (end.join(LINES) + end * last).encode())
     cut = shard(path)
@@ -55,7 +55,7 @@ def test_lines_of_text(tmp_path, mark, end, last):
     assert cut.parts[0].start == len(mark)
 
 
-def test_json_lines_with_blank_and_invalid_ones(tmp_path):
+def test_splits_json_lines_with_blank_and_invalid_ones(tmp_path):
     path = tmp_path / "a.jsonl"
     lines = [json.dumps({"n": number, "text": line}) for number, line in enumerate(LINES)]
     lines[0:0] = [""]
@@ -70,7 +70,7 @@ def test_json_lines_with_blank_and_invalid_ones(tmp_path):
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 100])
-def test_rows_of_parquet(tmp_path, size, monkeypatch):
+def test_splits_parquet_into_parts(tmp_path, size, monkeypatch):
     monkeypatch.setattr("fencepost.data.formats.parquet._BATCH", 2)
     path = tmp_path / "a.parquet"
     texts = [*LINES[:4], None, *LINES[4:]]
@@ -86,7 +86,7 @@ def test_rows_of_parquet(tmp_path, size, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
-def test_parts_know_the_column_of_the_texts(tmp_path, name):
+def test_parts_read_the_chosen_text_column(tmp_path, name):
     path = tmp_path / name
     if name.endswith(".jsonl"):
         path.write_text("".join(json.dumps({"body": line}) + "\n" for line in LINES))
@@ -95,7 +95,7 @@ def test_parts_know_the_column_of_the_texts(tmp_path, name):
     assert read_back(shard(path, column="body")) == EXPECTED
 
 
-def test_parquet_that_cannot_be_used(tmp_path):
+def test_refuses_unusable_parquet(tmp_path):
     path = tmp_path / "a.parquet"
     parquet.write_table(table({"texts": ["a"]}), path)
     with pytest.raises(DataError, match=r"there must be one column 'text'; the columns are texts"):
@@ -113,14 +113,14 @@ def test_parquet_that_cannot_be_used(tmp_path):
         shard(path)
 
 
-def test_an_empty_file_has_no_parts(tmp_path):
+def test_empty_file_has_no_parts(tmp_path):
     (tmp_path / "a.txt").touch()
     parquet.write_table(table({"text": array([], "string")}), tmp_path / "a.parquet")
     assert shard(tmp_path / "a.txt").parts == shard(tmp_path / "a.parquet").parts == []
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b" \r\n\n\t\n", b"\xef\xbb\xbf\n"])
-def test_a_blank_file_is_not_a_corpus(tmp_path, content):
+def test_blank_file_is_not_a_corpus(tmp_path, content):
     for name, kind in (("a.jsonl", "json"), ("a.JSON", "json"), ("a.txt", "text"), ("a", "text")):
         (tmp_path / name).write_bytes(content)
         cut = shard(tmp_path / name)
@@ -132,13 +132,13 @@ def test_a_blank_file_is_not_a_corpus(tmp_path, content):
 
 
 def noted(path: Path) -> tuple[list[Text], list[str]]:
-    """The texts of a file, and what is said of it."""
+    """Return the texts of a file and the notes about it."""
     with open_texts(str(path), None, ReadOptions(), None) as texts:
         result = list(texts)
         return result, [str(note).removeprefix(f"{path}") for note in texts.source.notes.values()]
 
 
-def test_columns_that_json_cannot_hold(tmp_path):
+def test_skips_columns_that_json_cannot_represent(tmp_path):
     path = tmp_path / "a.parquet"
     columns = {
         "text": array(["Ada", "met"]),
@@ -169,7 +169,7 @@ def test_columns_that_json_cannot_hold(tmp_path):
     assert notes[-1] == ": columns with the same name are not in the output: 'twice'"
 
 
-def test_rows_that_python_cannot_hold(tmp_path):
+def test_refuses_rows_that_python_cannot_represent(tmp_path):
     path = tmp_path / "a.parquet"
     twice = StructArray.from_arrays([array([1]), array([2])], names=["x", "x"])
     parquet.write_table(table({"text": ["Ada"], "pair": twice}), path)
@@ -178,7 +178,7 @@ def test_rows_that_python_cannot_hold(tmp_path):
 
 
 @pytest.mark.parametrize("entities", ['["Ada"]', '"none"', "[]"])
-def test_entities_of_the_input_are_not_dropped_in_silence(tmp_path, entities):
+def test_notes_that_entities_of_the_input_are_replaced(tmp_path, entities):
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"text": "Ada", "entities": {entities}}}\n' * 3)
     texts, notes = noted(path)
@@ -189,7 +189,7 @@ def test_entities_of_the_input_are_not_dropped_in_silence(tmp_path, entities):
     assert notes == ([] if entities == "[]" else [message])
 
 
-def test_what_only_one_process_can_read(tmp_path):
+def test_refuses_corpora_and_json_arrays(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"words": ["Ada"], "entities": []}\n')
     with pytest.raises(UsageError, match=r"a\.jsonl: is a corpus \(jsonl\)"):
@@ -199,7 +199,7 @@ def test_what_only_one_process_can_read(tmp_path):
         shard(path)
 
 
-def test_a_file_that_changes_meanwhile(tmp_path):
+def test_refuses_a_file_that_changed_after_splitting(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("Ada\nmet\n")
     cut = shard(path)
@@ -213,7 +213,7 @@ def test_a_file_that_changes_meanwhile(tmp_path):
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_file_that_changes_while_it_is_cut(tmp_path, replaced):
+def test_refuses_a_file_that_changes_during_splitting(tmp_path, replaced):
     path = tmp_path / "a.txt"
     path.write_text("Ada\nmet\n")
 
@@ -222,7 +222,7 @@ def test_a_file_that_changes_while_it_is_cut(tmp_path, replaced):
             yield from super().__iter__()
             if replaced:
                 path.rename(tmp_path / "old.txt")
-            path.write_text("Bob\nmet\n")  # as many bytes and lines
+            path.write_text("Bob\nmet\n")  # with the same number of bytes and lines
             os.utime(path, ns=(1, 1))
 
     with open_texts(str(path), None, ReadOptions(), None) as texts:
@@ -231,7 +231,7 @@ def test_a_file_that_changes_while_it_is_cut(tmp_path, replaced):
             plan_shard(texts)
 
 
-def test_which_files_are_meant(tmp_path):
+def test_finds_files_by_folder_pattern_or_name(tmp_path):
     (tmp_path / "deep").mkdir()
     for name in ("b.txt", "a.txt", "c.jsonl", ".hidden", "_SUCCESS", "deep/d.txt"):
         (tmp_path / name).touch()

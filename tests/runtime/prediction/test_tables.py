@@ -35,7 +35,7 @@ ENTITIES = [
 ]
 
 
-def test_csv_has_a_row_for_each_text_with_its_other_columns(tmp_path):
+def test_csv_has_a_row_per_text_with_its_other_columns(tmp_path):
     assert not +write_table(TEXTS, tmp_path / "out.csv", "csv")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_bytes().decode(), newline="")))
     assert [row["text"] for row in rows] == ["Ada met Bob", '=1, "x"\r\n<b>']
@@ -44,7 +44,7 @@ def test_csv_has_a_row_for_each_text_with_its_other_columns(tmp_path):
     assert list(rows[0]) == ["n", "tags", "text", "entities"]
 
 
-def test_parquet_keeps_types_and_is_a_corpus(tmp_path):
+def test_parquet_keeps_types_and_can_be_read_as_a_corpus(tmp_path):
     assert not +write_table(TEXTS, tmp_path / "out.parquet", "parquet")
     frame = pd.read_parquet(tmp_path / "out.parquet")
     assert frame["n"].tolist() == [1, 2]
@@ -68,7 +68,7 @@ def test_values_that_cannot_be_represented_are_counted(tmp_path, monkeypatch):
     assert frame["s"].tolist()[:2] == ["x", "3"]
 
 
-def test_no_text_is_a_formula_of_excel(tmp_path):
+def test_excel_texts_are_never_formulas(tmp_path):
     losses = write_table([*TEXTS, predicted("x" * 40_000 + "\x01")], tmp_path / "out.xlsx", "xlsx")
     rows = list(openpyxl.load_workbook(tmp_path / "out.xlsx").active.iter_rows())
     assert rows[2][2].data_type == "s"
@@ -78,7 +78,7 @@ def test_no_text_is_a_formula_of_excel(tmp_path):
     }  # also a carriage return
 
 
-def test_no_texts_are_a_table_without_rows(tmp_path):
+def test_no_texts_give_a_table_without_rows(tmp_path):
     for kind in ("csv", "xlsx", "parquet", "html"):
         write_table([], tmp_path / "out", kind)
     write_table([], tmp_path / "out.csv", "csv")
@@ -120,7 +120,7 @@ def annotated_texts(draw):
 
 @settings(max_examples=50)
 @given(texts=st.lists(annotated_texts(), max_size=3))
-def test_html_has_every_text_and_entity_and_is_well_formed(texts, tmp_path_factory):
+def test_html_is_well_formed_with_all_texts_and_entities(texts, tmp_path_factory):
     path = tmp_path_factory.mktemp("html") / "out.html"
     write_table(texts, path, "html")
     page = path.read_bytes().decode()

@@ -1,4 +1,4 @@
-"""A run that is stopped and continues."""
+"""A run that is interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def small_blocks(monkeypatch):
 
 
 def stopping(texts, after):
-    """Ctrl-C after some texts."""
+    """Yield some texts, then raise the exception of Ctrl-C."""
     yield from texts[:after]
     raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("texts", [TEXTS, list(map(to_text, SENTENCES))], ids=["raw", "words"])
-def test_a_stopped_run_continues_to_the_same_end(recogniser, tmp_path, strategy, texts):
+def test_resumed_run_chooses_the_same_sentences(recogniser, tmp_path, strategy, texts):
     def start():
         chooser = Chooser(recogniser, 2, strategy=strategy, exclude=SENTENCES[:3])
         return chooser, Checkpoint(tmp_path / "x.npz", {"model": 1}, chooser.describe())
@@ -61,7 +61,7 @@ def test_a_stopped_run_continues_to_the_same_end(recogniser, tmp_path, strategy,
     assert (chooser.state.sentences, chooser.state.excluded) == (whole.state.sentences, whole.state.excluded)
 
 
-def test_it_is_saved_now_and_then(recogniser, tmp_path, monkeypatch):
+def test_saves_only_after_the_interval(recogniser, tmp_path, monkeypatch):
     path = tmp_path / "x.npz"
     Chooser(recogniser, 2).read(TEXTS, Checkpoint(path, {}, {}).save)
     assert not path.exists()
@@ -82,14 +82,14 @@ def saved_at(recogniser, path, after=12):
     [TEXTS[1:], TEXTS[:8], [], [*TEXTS[:11], Text("other"), *TEXTS[12:]]],
     ids=["moved", "less", "none", "other"],
 )
-def test_other_texts_are_refused(recogniser, tmp_path, texts):
+def test_refuses_to_resume_with_other_texts(recogniser, tmp_path, texts):
     chooser = Chooser(recogniser, 2)
     chooser.state = saved_at(recogniser, tmp_path / "x.npz")
     with pytest.raises(UsageError, match="first 12 texts are not those"):
         chooser.read(texts)
 
 
-def test_another_run_is_refused(recogniser, tmp_path):
+def test_refuses_to_resume_another_run(recogniser, tmp_path):
     path = tmp_path / "x.npz"
     saved_at(recogniser, path)
     for model, options, reason in (
@@ -100,7 +100,7 @@ def test_another_run_is_refused(recogniser, tmp_path):
             Checkpoint(path, model, options).load()
 
 
-def test_damage_is_refused(recogniser, tmp_path):
+def test_refuses_a_damaged_checkpoint(recogniser, tmp_path):
     path = tmp_path / "x.npz"
     assert Checkpoint(path, {}, {}).load() is None
     saved_at(recogniser, path)

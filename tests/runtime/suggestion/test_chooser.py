@@ -31,7 +31,7 @@ def texts_of(sentences) -> list[str]:
     return ["".join(sentence.text.split()) for sentence in sentences]
 
 
-def test_scores_are_errors_for_the_effort(recogniser):
+def test_score_is_expected_errors_per_effort(recogniser):
     chosen = choose(recogniser, TEXTS, 24)
     sentences = [replace(one, entities=(), meta={}, id=None, doc=None) for one in chosen]
     _, evidence = examine(recogniser, list(recogniser.prepare_sentences(sentences)))
@@ -42,7 +42,7 @@ def test_scores_are_errors_for_the_effort(recogniser):
     assert scores[0] == max(scores)
 
 
-def test_sentences_have_what_prediction_gives(recogniser):
+def test_chosen_sentences_have_the_predicted_entities(recogniser):
     predicted = {s.words: s for document in recogniser.annotate(TEXTS) for s in document.sentences}
     for sentence in choose(recogniser, TEXTS, 10):
         assert [e.key for e in sentence.entities] == [e.key for e in predicted[sentence.words].entities]
@@ -50,7 +50,7 @@ def test_sentences_have_what_prediction_gives(recogniser):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_blocks_give_what_the_whole_gives(recogniser, strategy, monkeypatch):
+def test_choice_does_not_depend_on_blocks(recogniser, strategy, monkeypatch):
     whole = choose(recogniser, TEXTS, 3, strategy=strategy)
     monkeypatch.setattr(chunks, "TEXTS", 7)
     monkeypatch.setattr("fencepost.runtime.suggestion.chooser.LOOK_AHEAD", 3)
@@ -70,7 +70,7 @@ def test_repeated_and_excluded_sentences_are_not_chosen(recogniser, strategy):
 def test_near_duplicates_are_avoided(recogniser):
     ranked = texts_of(choose(recogniser, TEXTS, 24, strategy="uncertainty"))
     best = next(text for text in TEXTS if "".join(text.split()) == ranked[0])
-    copies = [f"{best[:-1]} {'!' * number}" for number in range(1, 6)]  # each a text of its own
+    copies = [f"{best[:-1]} {'!' * number}" for number in range(1, 6)]  # each is a different text
     chosen = texts_of(choose(recogniser, [*TEXTS, *copies], 8))
     assert sum(text.startswith(ranked[0][:-1]) for text in chosen) <= 2
     scores = {
@@ -79,10 +79,12 @@ def test_near_duplicates_are_avoided(recogniser):
         for text in texts_of([one])
     }
     by_score = sorted(scores, key=lambda text: -scores[text])[:8]
-    assert sum(text.startswith(ranked[0][:-1]) for text in by_score) > 2  # the scores alone would take them
+    assert (
+        sum(text.startswith(ranked[0][:-1]) for text in by_score) > 2
+    )  # by score alone, they would be chosen
 
 
-def test_diversity_keeps_away_from_what_is_annotated(recogniser):
+def test_diversity_avoids_annotated_sentences(recogniser):
     """A sentence with the vector of an annotated one comes last."""
     words = Sentence(["Ada", "met", "him", "in", "London"])
     near = Sentence(["Ada", "met", "him", "in", "London", ","])
@@ -92,7 +94,7 @@ def test_diversity_keeps_away_from_what_is_annotated(recogniser):
     assert ranks[near.words] > 5
 
 
-def test_seeds(recogniser):
+def test_seed_changes_random_and_diverse_choices(recogniser):
     def chosen(strategy, seed):
         return texts_of(choose(recogniser, TEXTS, 4, strategy=strategy, seed=seed))
 
@@ -102,7 +104,7 @@ def test_seeds(recogniser):
     assert chosen("uncertainty", 1) == chosen("uncertainty", 2)
 
 
-def test_random_computes_only_what_may_be_chosen(recogniser, monkeypatch):
+def test_random_computes_only_the_chosen_sentences(recogniser, monkeypatch):
     computed = []
     compute = type(recogniser).compute
     monkeypatch.setattr(
@@ -114,14 +116,14 @@ def test_random_computes_only_what_may_be_chosen(recogniser, monkeypatch):
     assert len(computed) == 4
 
 
-def test_sentences_keep_their_words_and_names(recogniser):
+def test_chosen_sentences_keep_their_words_and_documents(recogniser):
     sentences = [replace(sentence, pos=None) for sentence in islice(read("sample:train"), 10)]
     for one in choose(recogniser, sentences, 4):
         (origin,) = [sentence for sentence in sentences if sentence.id == one.id]
         assert (one.words, one.doc, one.space_after) == (origin.words, origin.doc, origin.space_after)
 
 
-def test_neighbours_in_other_blocks_are_read(monkeypatch):
+def test_context_includes_neighbours_in_other_blocks(monkeypatch):
     model = models.random_model("boundary-smoothing", encoder={**models.SCRATCH, "context": 1})
     recogniser = recogniser_of(model)
     sentences = [replace(sentence, doc="d", pos=None) for sentence in models.sentences() if sentence.words]
@@ -133,7 +135,7 @@ def test_neighbours_in_other_blocks_are_read(monkeypatch):
     np.testing.assert_allclose(*scores, atol=2e-5)
 
 
-def test_wrong_requests(recogniser):
+def test_refuses_wrong_arguments(recogniser):
     with pytest.raises(UsageError, match="count is 0"):
         choose(recogniser, TEXTS, 0)
     with pytest.raises(UsageError, match="did you mean random"):
@@ -145,7 +147,7 @@ def test_wrong_requests(recogniser):
     assert choose(recogniser, [], 1) == choose(recogniser, ["", " "], 1) == []
 
 
-def test_memory_is_bounded(recogniser, monkeypatch):
+def test_pool_has_a_limited_size(recogniser, monkeypatch):
     monkeypatch.setattr(chunks, "TEXTS", 5)
     chooser = Chooser(recogniser, 1)
     chooser.read(Text(text) for text in TEXTS)

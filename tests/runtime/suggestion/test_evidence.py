@@ -1,4 +1,4 @@
-"""What is known of a sentence, against loops over its spans."""
+"""The evidence about a sentence, compared with loops over its spans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def expected_errors(possible: Sentence, predicted: Sentence) -> float:
 
 
 def disagreement(possible: Sentence, predicted: Sentence) -> float:
-    spans = {entity.key: entity for entity in (*possible.entities, *predicted.entities)}  # the latter counts
+    spans = {
+        entity.key: entity for entity in (*possible.entities, *predicted.entities)
+    }  # predicted entities replace possible ones
     return sum(_dispute(left, right) for left, right in combinations(spans.values(), 2))
 
 
@@ -37,7 +39,7 @@ def _dispute(left: Entity, right: Entity) -> float:
 
 
 @pytest.mark.parametrize("method", models.METHODS)
-def test_scores_are_those_of_loops_over_all_spans(method):
+def test_evidence_equals_loops_over_all_spans(method):
     recogniser = recogniser_of(models.random_model(method))
     every = recogniser.with_options(threshold=POSSIBLE, select="keep-all")
     sentences, result = examine(recogniser, list(recogniser.prepare_sentences(SENTENCES)))
@@ -56,7 +58,7 @@ def test_scores_are_those_of_loops_over_all_spans(method):
         assert result.boundaries.max() > 0
 
 
-def test_a_sentence_in_windows_counts_each_span_and_word_once():
+def test_windows_count_each_span_and_word_once():
     recogniser = recogniser_of(models.random_model("boundary-smoothing"))
     long = Sentence([word for sentence in SENTENCES for word in sentence.words] * 3)
     prepared = list(recogniser.prepare_sentences([SENTENCES[-1], long]))
@@ -79,14 +81,14 @@ def test_a_sentence_in_windows_counts_each_span_and_word_once():
     np.testing.assert_allclose(result.vectors[1], np.mean(words, axis=0), atol=1e-5)
 
 
-def test_the_vector_is_the_mean_of_the_word_vectors(pytorch):
+def test_vector_is_the_mean_of_the_word_vectors(pytorch):
     vectors = []
     list(pytorch.predict([SENTENCES[-1]], lambda _, words, __: vectors.append(words.vectors[0])))
     _, result = examine(pytorch, list(pytorch.prepare_sentences(SENTENCES)))
     np.testing.assert_allclose(result.vectors[-1], vectors[0].mean(axis=0), atol=1e-5)
 
 
-def test_types_and_confidences_that_are_not_wanted_do_not_count():
+def test_evidence_ignores_unselected_types():
     recogniser = recogniser_of(models.random_model("boundary-smoothing"))
     people = recogniser.with_options(types=["PER"])
     every = recogniser.with_options(threshold=POSSIBLE, select="keep-all", types=["PER"])
@@ -96,7 +98,7 @@ def test_types_and_confidences_that_are_not_wanted_do_not_count():
     np.testing.assert_allclose(result.errors, [expected_errors(*pair) for pair in pairs], atol=1e-4)
 
 
-def test_moves_are_half_of_those_within_reach():
+def test_moves_within_reach_are_listed_once_per_direction():
     moves = evidence._list_moves()
     both = {*moves, *((-left, -right) for left, right in moves)}
     assert len(both) == 2 * len(moves) == 2 * REACH * (REACH + 1)

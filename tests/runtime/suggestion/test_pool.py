@@ -11,7 +11,7 @@ from fencepost.runtime.suggestion.pool import Pool, compute_key, draw_number
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=6), max_size=6), st.integers(1, 7))
-def test_it_keeps_the_best_of_all_blocks(blocks, size):
+def test_pool_keeps_the_best_of_all_blocks(blocks, size):
     pool, every = Pool(size), []
     for number, scores in enumerate(blocks):
         sentences = [Sentence([f"{number}-{row}"]) for row in range(len(scores))]
@@ -27,7 +27,7 @@ def test_it_keeps_the_best_of_all_blocks(blocks, size):
     assert pool.keys == {compute_key(sentence.words) for sentence in pool.sentences}
 
 
-def test_texts_are_the_same_whatever_splits_them():
+def test_key_ignores_word_boundaries_and_spaces():
     assert (
         compute_key(["London", "'s", "x"])
         == compute_key(["London's", "x"])

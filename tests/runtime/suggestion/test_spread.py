@@ -1,4 +1,4 @@
-"""Choice of vectors that differ."""
+"""Selection of vectors that differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def distance(nearest):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 12), st.integers(0, 3))
-def test_it_is_the_greedy_choice_of_a_loop(seed, rows, count, known):
+def test_spread_is_a_greedy_choice(seed, rows, count, known):
     dice = np.random.default_rng(seed)
     vectors = dice.normal(size=(rows, 5)).astype(np.float32)
     others = dice.normal(size=(known, 5)).astype(np.float32)
@@ -43,5 +43,5 @@ def test_equal_vectors_are_chosen_last():
     assert {3, 4} == set(spread(vectors, distance, 2, known))
 
 
-def test_vectors_without_a_direction_are_chosen_too():
+def test_zero_vectors_can_be_chosen():
     assert sorted(spread(np.zeros((3, 4), dtype=np.float32), distance, 9)) == [0, 1, 2]
