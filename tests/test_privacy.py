@@ -129,6 +129,7 @@ def test_serving_stays_on_the_machine(tmp_path: Path, home: Path) -> None:
         assert server.stdout is not None
         address = re.search(r"http://\S+", server.stdout.readline())
         assert address is not None
+        assert address[0].startswith("http://127.0.0.1:")
         question = {"text": "Ada Lovelace was born in London."}
         assert httpx.post(f"{address[0]}/v1/entities", json=question).status_code == 200
         time.sleep(IDLE)
