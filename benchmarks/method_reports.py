@@ -10,11 +10,13 @@ settings` for each `--sweep`.
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 
 import fencepost
 from benchmarks.common import corpora, machine, read_corpus, report, say
 from fencepost.cli.prediction_sweep import combine_settings, score_settings
+from fencepost.evaluation import Score
 from fencepost.methods.registry import METHODS
 
 
@@ -35,7 +37,13 @@ def main() -> None:
         sweep: list(score_settings(combine_settings(recogniser, str(arguments.model), [sweep]), test, say))
         for sweep in arguments.sweep
     }
-    tables = {name: one.tables() for name, one in reports.items()}
+    tables = {
+        name: {
+            title: {key: asdict(row) if isinstance(row, Score) else dict(row) for key, row in rows.items()}
+            for title, rows in one.tables().items()
+        }
+        for name, one in reports.items()
+    }
     report({"benchmark": "method_reports", **machine(), "reports": tables, "sweeps": sweeps})
 
 

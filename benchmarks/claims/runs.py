@@ -25,6 +25,7 @@ SETTINGS = {
         "training.epochs=8",
         "training.learning_rate=2e-3",
         "training.encoder_learning_rate=1e-4",
+        "encoder.freeze_embeddings=false",
     ],
     "boundary-offset": ["training.epochs=8"],
     "locate-and-label": ["training.epochs=8"],

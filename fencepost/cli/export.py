@@ -15,7 +15,7 @@ from fencepost.runtime.folder import compute_sums, files_of, list_members, write
 
 @command("export")
 def export(
-    model: Annotated[Path, argument("MODEL", "Folder of a trained model.")],
+    model: Annotated[Path, argument("MODEL", "Folder or name of a trained model.")],
     reading: ReadingOptions,
     int8: Annotated[
         bool,

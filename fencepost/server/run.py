@@ -26,7 +26,7 @@ _MAX_WORKERS = 4  # by default; each needs memory for its batch
 def share_cores(cores: int, workers: int | None, threads: int | None) -> tuple[int, int]:
     """Return the number of workers, and the number of threads of each.
 
-    By default, there are as many workers as possible: on two cores, two workers were faster than two threads.
+    By default, there are as many workers as possible, each with an equal share of the cores.
     """
     if workers is None:
         workers = min(_MAX_WORKERS, max(1, cores // (threads or 1)))

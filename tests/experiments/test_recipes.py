@@ -52,6 +52,7 @@ def test_recipe_is_a_valid_configuration(one: Recipe) -> None:
     config = Config.compose(base=one.config)
     assert config.method.name == one.name.split("/")[0]
     assert config.encoder.name == one.encoder != "minilm"
+    assert not config.encoder.freeze_embeddings  # the papers train all weights
     assert 60 < one.f1 < 100
     assert one.notes
     assert all(note.strip() for note in (one.paper, one.table, one.corpus, *one.notes))
