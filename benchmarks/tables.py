@@ -159,6 +159,39 @@ def make_distil_table() -> str:
     return format_table(header, rows)
 
 
+def make_more_table() -> str:
+    """Return what each step towards a better model needs, costs and brings."""
+    combined = [line for line in read_results("consensus") if line["corpus"] == "genia"]
+    best = summarise([max(one["f1"] for one in line["members"].values()) for line in combined])
+    joined = summarise([line["combinations"]["fitted"]["f1"] for line in combined])
+    adapted = group(read_results("adapt"), lambda line: (line["sentences"], line["encoder"] == MINILM))
+    plain, own = (summarise([line["f1"] for line in adapted[200, is_plain]]) for is_plain in (True, False))
+    distilled = group(read_results("distil"), lambda line: (line["student"], line.get("encoder")))
+    alone, student, small = (
+        summarise([line["f1"] for line in distilled[key]])
+        for key in ((None, MINILM), ("bge-6", None), ("bge-3", None))
+    )
+    rows = [
+        [
+            *("[combine several models](#combine-models)", "several trainings", "`fencepost combine`"),
+            "the sum of the trainings and of the prediction times",
+            f"{percent(best)} with the best member, {percent(joined)} with all four",
+        ],
+        [
+            *("[adapt the encoder](#adapt-the-encoder)", "raw text of your domain", "`fencepost adapt`"),
+            "one more training, without annotations; prediction as fast as before",
+            f"{percent(plain)} to {percent(own)} with 200 annotated sentences",
+        ],
+        [
+            *("[distil a model](#distil-a-model)", "raw text of your domain, and a better model"),
+            "`fencepost distil`",
+            "the training of the teacher, and one on more sentences; prediction as fast as before, or faster",
+            f"{percent(alone)} to {percent(student)}, with half of the layers {percent(small)}",
+        ],
+    ]
+    return format_table(["step", "needs", "command", "what it costs", "F1"], rows)
+
+
 COMBINATIONS = {
     "fitted": "combination",
     "equal weights": "combination without development data, equal weights",
@@ -327,6 +360,7 @@ def make_trials_table() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "quality": make_quality_table,
+    "more": make_more_table,
     "adapt": make_adapt_table,
     "consensus": make_consensus_table,
     "distil": make_distil_table,
