@@ -96,7 +96,7 @@ def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[s
         "name": name,
         "settings": settings,
         **scores_of(evaluate(gold, entities)),
-        "f1_usual_threshold": at_usual,
+        "f1_default_threshold": at_usual,
         "thresholds": cuts,
         "cpu_seconds": round(seconds),
     }

@@ -274,7 +274,7 @@ def make_defaults_table() -> str:
     rows = []
     for (corpus, name), lines in sorted(groups.items()):
         scores = summarise_scores(lines)
-        usual = summarise([line["f1_usual_threshold"] for line in lines])
+        usual = summarise([line["f1_default_threshold"] for line in lines])
         rows.append(
             [
                 *(corpus, name, str(len(lines))),
