@@ -161,21 +161,21 @@ def make_distil_table() -> str:
 
 def make_more_table() -> str:
     """Return what each step towards a better model needs, costs and brings."""
-    combined = [line for line in read_results("consensus") if line["corpus"] == "genia"]
-    best = summarise([max(one["f1"] for one in line["members"].values()) for line in combined])
-    joined = summarise([line["combinations"]["fitted"]["f1"] for line in combined])
-    adapted = group(read_results("adapt"), lambda line: (line["sentences"], line["encoder"] == MINILM))
-    plain, own = (summarise([line["f1"] for line in adapted[200, is_plain]]) for is_plain in (True, False))
-    distilled = group(read_results("distil"), lambda line: (line["student"], line.get("encoder")))
+    runs = [line for line in read_results("consensus") if line["corpus"] == "genia"]
+    best = summarise([max(one["f1"] for one in line["members"].values()) for line in runs])
+    combination = summarise([line["combinations"]["fitted"]["f1"] for line in runs])
+    encoders = group(read_results("adapt"), lambda line: (line["sentences"], line["encoder"] == MINILM))
+    plain, own = (summarise([line["f1"] for line in encoders[200, is_plain]]) for is_plain in (True, False))
+    students = group(read_results("distil"), lambda line: (line["student"], line.get("encoder")))
     alone, student, small = (
-        summarise([line["f1"] for line in distilled[key]])
+        summarise([line["f1"] for line in students[key]])
         for key in ((None, MINILM), ("bge-6", None), ("bge-3", None))
     )
     rows = [
         [
             *("[combine several models](#combine-models)", "several trainings", "`fencepost combine`"),
             "the sum of the trainings and of the prediction times",
-            f"{percent(best)} with the best member, {percent(joined)} with all four",
+            f"{percent(best)} with the best member, {percent(combination)} with all four",
         ],
         [
             *("[adapt the encoder](#adapt-the-encoder)", "raw text of your domain", "`fencepost adapt`"),
