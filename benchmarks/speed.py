@@ -69,7 +69,9 @@ MEASUREMENTS = {
     "line_breaks": Measurement("benchmarks.line_breaks"),
     "parity": Measurement("benchmarks.parity MODEL MODEL MODEL MODEL", METHODS),
     **{
-        f"memory:{method}": Measurement(f"benchmarks.memory --method {method} --model MODEL", (method,))
+        f"memory:{method}": Measurement(
+            f"benchmarks.memory --method {method} --model MODEL", (method,), single_thread=True
+        )
         for method in METHODS
     },
     "steps:boundary-offset": Measurement("benchmarks.method_reports MODEL", ("boundary-offset",)),
