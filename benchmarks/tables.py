@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.common import RESULTS, ROOT, percent, read_lines, report, summarise
-from benchmarks.peers.page import TITLES, format_table, summarise_tool
+from benchmarks.peers.page import TITLES, format_mean, format_table, summarise_tool
 from benchmarks.peers.tools import TOOLS, select_standard
 from benchmarks.quality import MINILM
 from benchmarks.speed_tables import TABLES as SPEED_TABLES
@@ -308,7 +308,7 @@ def make_peers_table() -> str:
         scores = [percent(means[corpus]["f1"]) if corpus in means else "" for corpus in corpora]
         longer = percent(first["f1_3+"])
         calibration = "none" if first["ece"] is None else f"{first['ece']['mean']:.2f}"
-        cost = [f"{first['minutes']['mean']:.0f}", f"{first['rate']['mean']:.0f}"]
+        cost = [format_mean(first["minutes"]), format_mean(first["rate"])]
         seeds = str(min(row["seeds"] for row in means.values()))
         rows.append([tool.title, seeds, *scores, longer, calibration, *cost, "yes" if tool.nested else "no"])
     titles = [f"F1, {CORPUS_TITLES[corpus]}" for corpus in corpora]

@@ -226,3 +226,11 @@ def test_failed_tool_is_named(
     tool = Tool("A tool", "without_a_program", nested=True)
     assert peers.start_worker(tool, {}, tmp_path) is None
     assert "A tool failed with code 1" in capsys.readouterr().err
+
+
+def test_times_of_another_day_are_left_out() -> None:
+    line = {"training": {"cpu_seconds": 120}, "prediction": {"cpu_seconds": 2}, "counts": {"test": 10}}
+    assert page.measure_speed({**line, "date": "2026-01-02"}, "2026-01-02") == {"minutes": 2, "rate": 5}
+    for other in (line, {**line, "date": "2026-01-01"}):
+        assert page.measure_speed(other, "2026-01-02") == {"minutes": None, "rate": None}
+    assert (page.format_mean(None), page.format_mean({"mean": 2.25}, 1)) == ("", "2.2")
