@@ -15,6 +15,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from benchmarks.common import keep_outermost, keep_outermost_names
 from benchmarks.peers import __main__ as peers
+from benchmarks.peers import page
 from benchmarks.peers.page import PAGE, compare_seqeval, count_lines, make_page, name_losses
 from benchmarks.peers.tools import REQUIREMENTS, TOOLS, Tool
 from benchmarks.peers.workers.frame import Row, Task, get_tags, join_tags
