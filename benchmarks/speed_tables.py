@@ -284,8 +284,8 @@ def make_sizing_table() -> str:
     memory = [newest[f"memory:{method}"] for method in METHODS]
 
     def span(job: str) -> str:
-        sizes = [line[job]["peak_mb"] / 1000 for line in memory]
-        return f"{min(sizes):.1f} to {max(sizes):.1f} GB"
+        sizes = sorted(line[job]["peak_mb"] for line in memory)
+        return f"{sizes[0]:,} to {sizes[-1]:,} MB"
 
     texts = load["texts_a_second"]
     rows = [
