@@ -371,6 +371,10 @@ def make_line_breaks_table() -> str:
     return make_table(["paragraphs of", *(f"{width} columns" for width in widths)], rows, line)
 
 
+NAMES = {"f1": "F1", "true_positives": "true positives"}
+"""Titles of columns of reports."""
+
+
 def make_steps_table(method: str, report: str) -> Callable[[], str]:
     """Return a function that makes the tables of a report of a method."""
 
@@ -378,7 +382,7 @@ def make_steps_table(method: str, report: str) -> Callable[[], str]:
         line = read_newest()[f"steps:{method}"]
         tables = [
             format_table(
-                [title, *next(iter(rows.values()))],
+                [title, *(NAMES.get(column, column) for column in next(iter(rows.values())))],
                 [[name, *(format_cell(*cell) for cell in row.items())] for name, row in rows.items()],
             )
             for title, rows in line["reports"][report].items()
