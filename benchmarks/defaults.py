@@ -18,6 +18,7 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,10 @@ def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[s
         model = train(config, training, Path(temporary) / "model", quiet=False).model
     seconds = time.process_time() - start
     usual = model.config.predict.default_threshold
-    predicted = list(make_recogniser(model).with_options(threshold=0.02).predict(scored))
+    recogniser = make_recogniser(model).with_options(threshold=0.02)
+    predicted = list(recogniser.predict(scored))
     at_usual = evaluate(scored, keep_above(predicted, usual)).overall.f1
+    alone = list(recogniser.predict([replace(sentence, doc=None) for sentence in scored]))
     halves = [(scored[part::2], predicted[part::2]) for part in (0, 1)]
     cuts = [fit_threshold(match(*half)) or usual for half in halves]
     gold = [sentence for half, _ in halves for sentence in half]
@@ -97,6 +100,7 @@ def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[s
         "settings": settings,
         **scores_of(evaluate(gold, entities)),
         "f1_default_threshold": at_usual,
+        "f1_without_documents": evaluate(scored, keep_above(alone, usual)).overall.f1,
         "thresholds": cuts,
         "cpu_seconds": round(seconds),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from fencepost.data.entity import Sentence
 
@@ -21,6 +21,11 @@ def add_context(sentences: Iterable[Sentence], count: int) -> Iterator[Sentence]
             yield from group
         else:
             yield from _process_document(group, count)
+
+
+def has_documents(sentences: Iterable[Sentence]) -> bool:
+    """Return whether two consecutive sentences are of one document."""
+    return any(first.doc is not None and first.doc == second.doc for first, second in pairwise(sentences))
 
 
 def _process_document(sentences: Iterator[Sentence], count: int) -> Iterator[Sentence]:

@@ -34,6 +34,7 @@ AXES: Mapping[str, tuple[str, ...]] = {
     "ids": ("sentences", "pieces"),
     "piece_counts": ("sentences",),
     "piece_words": ("sentences", "pieces"),
+    "piece_places": ("sentences", "own_pieces"),
     "words": ("sentences", "words"),
     "letters": ("forms", "letters"),
     "letter_counts": ("forms",),
@@ -43,6 +44,13 @@ AXES: Mapping[str, tuple[str, ...]] = {
     "vectors": ("sentences", "words"),
 }
 """Names of the axes of each array that an exported encoder reads; pieces are sub-words."""
+
+BLOCK_AXES: Mapping[str, tuple[str, ...]] = {
+    "ids": ("blocks", "pieces"),
+    "piece_counts": ("blocks",),
+    "piece_words": ("sentences", "own_pieces"),
+}
+"""The axes that are others if sentences are read in blocks."""
 
 
 def number_names(names: Sequence[str]) -> dict[str, int]:
@@ -140,14 +148,53 @@ def number_subwords(
             left, right = fit_context(subwords(near_left), subwords(near_right), spare)
         before, after = [*subwords.first, *left], [*right, *subwords.last]
         ids.append([*before, *chain.from_iterable(pieces), *after])
-        owner = [
-            -1 if first_only and number else word
-            for word, of_word in enumerate(pieces)
-            for number in range(len(of_word))
-        ]
-        owners.append([-1] * len(before) + owner + [-1] * len(after))
+        owners.append([-1] * len(before) + _number_owners(pieces, first_only) + [-1] * len(after))
     return {
         "ids": pad_rows(ids, subwords.pad),
         "piece_counts": np.array([len(row) for row in ids], dtype=np.int64),
         "piece_words": pad_rows(owners, -1),
     }
+
+
+def number_blocks(
+    sentences: Sequence[Sentence], subwords: Subwords, room: int, *, first_only: bool
+) -> Arrays:
+    """Return the sub-words of the blocks of sentences, `[R, S]`, in which each block occurs once.
+
+    `piece_places` has the index of each sub-word of a sentence among those of all blocks, `r * S + s`, and
+    `piece_words` the index of its word, as in `number_subwords`. A block that does not fit into the window,
+    as the tokenizer of another model may make it, is left out: its sentences are read by themselves.
+    """
+    rows: dict[tuple[str, ...], tuple[int, npt.NDArray[np.int64]]] = {}
+    ids: list[list[int]] = []
+    owners, places = [], []
+    for sentence in sentences:
+        pieces = [of_word[:room] for of_word in subwords(sentence.words)]
+        first, words = len(sentence.left), (*sentence.left, *sentence.words, *sentence.right)
+        if words not in rows:
+            of_block = [of_word[:room] for of_word in subwords(words)]
+            if sum(map(len, of_block)) > room:
+                first, words, of_block = 0, tuple(sentence.words), pieces
+            starts = np.cumsum([len(subwords.first), *map(len, of_block)])
+            rows[words] = len(ids), starts
+            ids.append([*subwords.first, *chain.from_iterable(of_block), *subwords.last])
+        row, starts = rows[words]
+        owners.append(_number_owners(pieces, first_only))
+        places.append((row, starts[first], starts[first + len(pieces)]))
+    padded = pad_rows(ids, subwords.pad)
+    width = padded.shape[1]
+    return {
+        "ids": padded,
+        "piece_counts": np.array([len(row) for row in ids], dtype=np.int64),
+        "piece_words": pad_rows(owners, -1),
+        "piece_places": pad_rows(range(row * width + start, row * width + end) for row, start, end in places),
+    }
+
+
+def _number_owners(pieces: Sequence[Sequence[int]], first_only: bool) -> list[int]:
+    """Return the index of each sub-word's word; -1 for those that are not its first, with `first_only`."""
+    return [
+        -1 if first_only and number else word
+        for word, of_word in enumerate(pieces)
+        for number in range(len(of_word))
+    ]

@@ -12,16 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from fencepost.data.context import has_documents
 from fencepost.data.entity import Sentence
 from fencepost.encoder.arrays import NAMED, Vocabulary
 from fencepost.encoder.embedder import Batch, Embedder, to_tensors
 from fencepost.encoder.features import WordVectors, build_vocabulary, make_features
 from fencepost.encoder.inputs import InputReader
 from fencepost.encoder.scratch import Scratch
-from fencepost.encoder.settings import SHAPE_SIZE, EncoderSettings, LSTMSettings
+from fencepost.encoder.settings import BLOCK, SHAPE_SIZE, EncoderSettings, LSTMSettings
 from fencepost.encoder.vectors import read_vectors
 from fencepost.encoder.vocabulary import VOCABULARY_FILE, read_vocabulary
-from fencepost.errors import DataError
+from fencepost.errors import DataError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class Encoder(nn.Module):
 
     @classmethod
     def _build(cls, settings: EncoderSettings, sentences: Sequence[Sentence], prompts: int) -> Encoder:
+        settings = _choose_block(settings, sentences)
         known = build_vocabulary(settings, sentences)
         embedder = _make_embedder(settings, known, prompts)
         if settings.features.shape is None:
@@ -174,6 +176,16 @@ class BiLSTM(nn.Module):
             packed, _ = self.lstm(packed)
         output, _ = pad_packed_sequence(packed, batch_first=True, total_length=vectors.shape[1])
         return output
+
+
+def _choose_block(settings: EncoderSettings, sentences: Sequence[Sentence]) -> EncoderSettings:
+    """Return the settings with blocks of sentences, if the training data has documents with several."""
+    if settings.block and settings.context:
+        raise UsageError("encoder.block and encoder.context are both set; give one of them")
+    if settings.block is not None:
+        return settings
+    has_blocks = settings.name != "scratch" and not settings.context and has_documents(sentences)
+    return settings.model_copy(update={"block": BLOCK if has_blocks else 0})
 
 
 def _choose_shape(settings: EncoderSettings, embedder: Embedder) -> EncoderSettings:

@@ -11,6 +11,7 @@ from fencepost.data.entity import Sentence
 from fencepost.encoder.arrays import (
     Arrays,
     Vocabulary,
+    number_blocks,
     number_forms,
     number_letters,
     number_names,
@@ -25,19 +26,28 @@ from fencepost.encoder.windows import Part, split_sentence
 
 
 class InputReader:
-    """Function from sentences to the input arrays of an encoder; transformers have `subwords` and `room`."""
+    """Function from sentences to the input arrays of an encoder.
+
+    Transformers have `subwords` and `room`; `block` is 0 if each sentence is read by itself.
+    """
 
     def __init__(
         self, settings: EncoderSettings, known: Vocabulary, subwords: Subwords | None, room: int | None
     ) -> None:
         self.subwords, self.room = subwords, room
+        self.block = min(settings.block or 0, room or 0)  # models of earlier versions have no such setting
         parts: list[Callable[[Sequence[Sentence]], Arrays]] = []
         if subwords is not None and room is not None:
             first_only = settings.pooling == "first"
-            context = settings.context > 0
-            parts.append(
-                partial(number_subwords, subwords=subwords, room=room, context=context, first_only=first_only)
-            )
+            if self.block:
+                parts.append(partial(number_blocks, subwords=subwords, room=room, first_only=first_only))
+            else:
+                context = settings.context > 0
+                parts.append(
+                    partial(
+                        number_subwords, subwords=subwords, room=room, context=context, first_only=first_only
+                    )
+                )
         if "words" in known:
             parts.append(partial(number_words, numbers=number_names(known["words"])))
         if "characters" in known:

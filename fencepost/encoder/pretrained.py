@@ -110,11 +110,16 @@ class Pretrained(Embedder):
     def forward(self, batch: Batch, prompts: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Return vectors of words, pooled from their sub-words, and of prompts.
 
-        `piece_words` has the index of each sub-word's word.
+        `piece_words` has the index of each sub-word's word. With `piece_places`, a row of `ids` is a block of
+        sentences, from which each of them takes its sub-words.
         """
         vectors = self.transform(batch["ids"], batch["piece_counts"], prompts)  # [B, P + S, d]
         extra = 0 if prompts is None else len(prompts)
         subwords, owners = vectors[:, extra:], batch["piece_words"]  # [B, S, d], [B, S]
+        if "piece_places" in batch:
+            places = batch["piece_places"]
+            vectors = vectors[places[:, 0] // batch["ids"].shape[1]]
+            subwords = subwords.flatten(0, 1)[places]
         words = torch.arange(batch["lengths"].max(), device=owners.device)  # type: ignore[call-overload]
         own = words[None, :, None] == owners[:, None]  # [B, T, S]
         if self.settings.pooling == "max":

@@ -16,6 +16,9 @@ from fencepost.settings import MOST_LAYERS, WIDEST, Settings
 LARGEST_WINDOW = 1_000_000
 """Maximum number of sub-words in a window that settings accept."""
 
+BLOCK = 128
+"""Default number of sub-words of the sentences that are read together, for data with documents."""
+
 SHAPE_SIZE = 25
 """Default width of the embedding of a word's shape, for tokenizers that ignore case."""
 
@@ -98,6 +101,14 @@ class EncoderSettings(Settings):
     freeze_embeddings: bool = Field(False, description="Whether the embedding layer is frozen.")
     context: int = Field(
         0, ge=0, le=1000, description="Number of neighbouring sentences on each side that the encoder reads."
+    )
+    block: int | None = Field(
+        None,
+        ge=0,
+        le=LARGEST_WINDOW,
+        description="Maximum number of sub-words of consecutive sentences of a document that the encoder "
+        "reads together, as context of each other; 0 to read each by itself; by default 128 if the training "
+        "data has documents of several sentences.",
     )
     window: int | None = Field(
         None,

@@ -1,13 +1,13 @@
 """Splitting of long sentences into overlapping windows that fit into the encoder, and context of short ones.
 
-A sentence that fits is read with as much of the neighbouring sentences as `encoder.context` allows and fits.
-A longer one is split into overlapping windows, in training and in prediction; each word belongs to the window
-with the most context around it.
+A sentence that fits is read with as much of the neighbouring sentences as `encoder.context` allows and fits,
+or together with the other sentences of its block (`encoder.block`). A longer one is split into overlapping
+windows, in training and in prediction; each word belongs to the window with the most context around it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -66,6 +66,54 @@ def split_sentence(sentence: Sentence, sizes: Sequence[int], room: int | None) -
             [min(size, room) for size in sizes], room, OVERLAP
         )
     ]
+
+
+def join_blocks(parts: Iterable[Part], limit: int) -> Iterator[Part]:
+    """Yield the parts with the words of the others in their block as context.
+
+    A block has consecutive sentences of a document, with at most `limit` sub-words together unless it is a
+    single sentence; windows of longer sentences are blocks of their own. With `limit` 0, parts are returned
+    as they are.
+    """
+    block: list[Part] = []
+    room = 0
+    for part in parts:
+        size = max(1, part.size)  # so that empty sentences do not make a block endless
+        if block and (size > room or part.sentence.doc is None or part.sentence.doc != block[0].sentence.doc):
+            yield from _add_others(block)
+            block = []
+        if not block:
+            room = limit
+        block.append(part)
+        room -= size
+    yield from _add_others(block)
+
+
+def _add_others(block: Sequence[Part]) -> Iterator[Part]:
+    """Yield the parts of a block, each with the words before and after it in the block."""
+    if len(block) < 2:
+        yield from block
+        return
+    words = [word for part in block for word in part.sentence.words]
+    start = 0
+    for part in block:
+        end = start + len(part.sentence)
+        yield replace(part, sentence=replace(part.sentence, left=words[:start], right=words[end:]))
+        start = end
+
+
+def group_blocks(sentences: Sequence[Sentence]) -> list[list[int]]:
+    """Return the indices of the sentences of each block, given sentences with their context in order."""
+    blocks: list[list[int]] = []
+    before: tuple[str, ...] | None = None
+    for index, sentence in enumerate(sentences):
+        words = (*sentence.left, *sentence.words, *sentence.right)
+        if sentence.left and words == before:
+            blocks[-1].append(index)
+        else:
+            blocks.append([index])
+        before = words
+    return blocks
 
 
 def _cut(sentence: Sentence, start: int, end: int) -> Sentence:

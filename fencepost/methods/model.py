@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fencepost.data.entity import Sentence
 from fencepost.encoder.embedder import Batch
 from fencepost.encoder.encoder import Encoder, Words
+from fencepost.encoder.windows import join_blocks
 from fencepost.errors import UsageError
 from fencepost.evaluation import Temperature
 from fencepost.methods.decoder import GoldArrays, WordArrays
@@ -70,8 +71,9 @@ class Model(nn.Module):
         return next(self.parameters()).device
 
     def split(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """Return the sentences, with those that are too long for the encoder replaced by windows."""
-        return [part.sentence for sentence in sentences for part in self.encoder.inputs.split(sentence)]
+        """Return the sentences as the encoder reads them: in blocks, and in windows if they are too long."""
+        parts = (part for sentence in sentences for part in self.encoder.inputs.split(sentence))
+        return [part.sentence for part in join_blocks(parts, self.encoder.inputs.block)]
 
     def collate(self, sentences: Sequence[Sentence]) -> Batch:
         """Return the tensors of a batch of sentences, with their entities as `gold`, `[N, 4]`.

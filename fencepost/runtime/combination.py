@@ -71,6 +71,11 @@ class CombinedPredictor(Predictor):
         rooms = [member.room for member in self.members if member.room is not None]
         return min(rooms, default=None)
 
+    @property
+    def block(self) -> int:
+        """The largest block of the members; those that read each sentence by itself ignore the others."""
+        return min(max(member.block for member in self.members), self.room or 0)
+
     def sizes(self, words: Sequence[str]) -> list[int]:
         """Return the largest size of each word, so that what fits into `room` fits into every member."""
         return [max(of_word) for of_word in zip(*(one.sizes(words) for one in self.members), strict=True)]

@@ -27,6 +27,7 @@ from fencepost.encoder.grouping import group_by_length
 from fencepost.encoder.inputs import InputReader
 from fencepost.encoder.settings import TextProfile
 from fencepost.encoder.subwords import Subwords
+from fencepost.encoder.windows import group_blocks
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error
 from fencepost.evaluation import Temperature
 from fencepost.methods.candidates import Candidates
@@ -134,6 +135,11 @@ class Predictor:
         return self.config.encoder.context
 
     @property
+    def block(self) -> int:
+        """Maximum size of a block of sentences that the encoder reads together; 0 for none."""
+        return self.inputs.block
+
+    @property
     def room(self) -> int | None:
         """Maximum size of a sentence, in the unit of `sizes`; None if unlimited."""
         return self.inputs.room
@@ -181,16 +187,23 @@ class Predictor:
             yield from executor.map(partial(self.predict_batch, graphs=graphs), parts)
 
     def make_batches(self, sentences: Sequence[Sentence]) -> list[list[int]]:
-        """Return the indices of the sentences of each batch; sentences without words are in none."""
-        return list(
-            group_by_length(
-                [sum(self.sizes(sentence.words)) for sentence in sentences],
-                lengths=[len(sentence) for sentence in sentences],
-                count=self.predict_settings.batch_size,
-                area=self.engine.subwords_per_batch or np.inf,
-                pairs=WORD_PAIRS,
-            )
+        """Return the indices of the sentences of each batch; sentences without words are in none.
+
+        Sentences that are read as a block are in one batch, so that the block is computed once.
+        """
+        blocks = [[index] for index in range(len(sentences))]
+        if self.block:
+            blocks = group_blocks(sentences)
+        blocks = [[index for index in block if sentences[index].words] for block in blocks]
+        batches = group_by_length(
+            [sum(sum(self.sizes(sentences[index].words)) for index in block) for block in blocks],
+            lengths=[max((len(sentences[index]) for index in block), default=0) for block in blocks],
+            members=[len(block) for block in blocks],
+            count=self.predict_settings.batch_size,
+            area=self.engine.subwords_per_batch or np.inf,
+            pairs=WORD_PAIRS,
         )
+        return [[index for number in batch for index in blocks[number]] for batch in batches]
 
     def predict_batch(
         self, sentences: Sequence[Sentence], watch: Watch | None = None, graphs: Graphs | None = None

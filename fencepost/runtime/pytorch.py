@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fencepost.data.entity import Sentence
 from fencepost.data.output import raise_write_errors, remove_leftovers, temporary_folder
-from fencepost.encoder.arrays import AXES
+from fencepost.encoder.arrays import AXES, BLOCK_AXES
 from fencepost.encoder.encoder import Encoder
 from fencepost.errors import DataError, FencepostError, UsageError, describe_error, shorten
 from fencepost.methods.model import Model
@@ -40,8 +40,12 @@ _SUBWORDS_PER_BATCH = 2048
 It limits the memory; much smaller batches leave threads idle.
 """
 
-_EXAMPLES = (Sentence(("An", "example", "of", "a", "sentence", ".")), Sentence(("Another", "one")))
-"""Sentences that graphs are traced with: their lengths do not matter, but there must be several."""
+_EXAMPLES = (
+    Sentence(("An", "example", "of", "a", "sentence", "."), doc="1"),
+    Sentence(("Another", "one"), doc="1"),
+    Sentence(("One", "of", "another", "document"), doc="2"),
+)
+"""Sentences that graphs are traced with: their lengths do not matter, but each axis must be longer than 1."""
 
 
 class TorchEngine:
@@ -95,10 +99,13 @@ def make_graphs(model: Model) -> dict[str, Graph]:
     """Return all graphs of a model, with examples of their inputs."""
     training = [module for module in model.modules() if module.training]
     model.eval()  # without dropout, which would use random numbers
-    fitting = [model.encoder.inputs.split(example)[0].sentence for example in _EXAMPLES]
-    batch = {name: tensor.to(model.device) for name, tensor in model.encoder.collate(fitting).items()}
+    batch = {
+        name: tensor.to(model.device)
+        for name, tensor in model.encoder.collate(model.split(_EXAMPLES)).items()
+    }
     words = model.encoder(batch)
-    axes: dict[str, Sequence[str | None]] = {name: AXES[name] for name in batch}
+    names = {**AXES, **(BLOCK_AXES if "piece_places" in batch else {})}
+    axes: dict[str, Sequence[str | None]] = {name: names[name] for name in batch}
     axes["word_vectors"] = ("sentences", "words", None)
     if words.prompts is not None:
         axes["prompts"] = ("sentences", None, None)

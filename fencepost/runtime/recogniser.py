@@ -19,7 +19,7 @@ from fencepost.data.entity import Entity, Sentence
 from fencepost.data.text import make_splitter
 from fencepost.data.text.lines import Lines, check_lines
 from fencepost.data.text.splitter import Offsets
-from fencepost.encoder.windows import Part, split_sentence
+from fencepost.encoder.windows import Part, join_blocks, split_sentence
 from fencepost.errors import UsageError, quote, shorten
 from fencepost.methods import candidates as decoding
 from fencepost.methods.candidates import Candidates
@@ -237,10 +237,15 @@ class Recogniser:
         """Yield sentences whose words are known already with their parts, as `prepare` does for a text."""
         originals, sentences = tee(sentences)  # the neighbours are for the engine alone
         read = add_context(sentences, self._predictor.context)
-        for sentence, original in zip(read, originals, strict=False):
-            sizes = self._predictor.sizes(sentence.words)
-            parts = split_sentence(sentence, sizes, self._predictor.room)
-            yield SplitSentence(original, sum(sizes), parts)
+        split, again = tee(map(self._split, read))
+        parts = join_blocks((part for _, own in split for part in own), self._predictor.block)
+        for original, (size, own) in zip(originals, again, strict=False):
+            yield SplitSentence(original, size, list(islice(parts, len(own))))
+
+    def _split(self, sentence: Sentence) -> tuple[int, list[Part]]:
+        """Return the size of a sentence and its parts."""
+        sizes = self._predictor.sizes(sentence.words)
+        return sum(sizes), split_sentence(sentence, sizes, self._predictor.room)
 
     def compute(self, parts: Sequence[Part], watch: Watch | None = None) -> list[list[Entity]]:
         """Return the entities of each part."""

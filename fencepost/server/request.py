@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fencepost.data.entity import Entity
-from fencepost.encoder.windows import Part
+from fencepost.encoder.windows import Part, group_blocks
 from fencepost.runtime.document import Document
 from fencepost.runtime.recogniser import Recogniser, SplitSentence
 
@@ -92,7 +92,7 @@ class Request:
         self.parts: list[Part] = []
         self._prepared: list[list[SplitSentence]] = []  # sentences of each text
         self._text_numbers: list[int] = []  # of each part
-        self._waiting: deque[int] = deque()  # numbers of the parts that were not taken
+        self._waiting: deque[list[int]] = deque()  # numbers of the parts that were not taken, by block
         self._entities: list[list[Entity]] = []  # of each part
         self._missing = 0
         self._lock = threading.Lock()
@@ -134,8 +134,9 @@ class Request:
         pairs = [(number, part) for number, own in enumerate(texts) for one in own for part in one.parts]
         self.parts = [part for _, part in pairs]
         self._text_numbers = [number for number, _ in pairs]
-        # parts of similar size are computed together, the largest first
-        self._waiting.extend(sorted(range(len(pairs)), key=lambda number: -self.parts[number].size))
+        # blocks of similar size are computed together, the largest first
+        blocks = group_blocks([part.sentence for part in self.parts])
+        self._waiting.extend(sorted(blocks, key=self._measure, reverse=True))
         self._entities = [[] for _ in pairs]
         self._missing = len(pairs)
 
@@ -145,14 +146,18 @@ class Request:
         return bool(self._waiting)
 
     def take(self, size: int, count: int) -> list[int]:
-        """Return the numbers of the next parts: at least one, at most `count`, with up to `size` words."""
+        """Return the numbers of the next parts, up to `count` and `size` words, but at least one block."""
         numbers: list[int] = []
-        while self._waiting and len(numbers) < count:
-            size -= self.parts[self._waiting[0]].size
-            if numbers and size < 0:
+        while self._waiting:
+            size -= self._measure(self._waiting[0])
+            if numbers and (size < 0 or len(numbers) + len(self._waiting[0]) > count):
                 break
-            numbers.append(self._waiting.popleft())
+            numbers += self._waiting.popleft()
         return numbers
+
+    def _measure(self, numbers: Sequence[int]) -> int:
+        """Return the number of words of these parts."""
+        return sum(self.parts[number].size for number in numbers)
 
     def count_texts(self, numbers: Sequence[int]) -> int:
         """Return the number of texts to which these parts belong."""

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from fencepost.config import Config, TrainingSettings
-from fencepost.data.context import add_context
+from fencepost.data.context import add_context, has_documents
 from fencepost.data.entity import Sentence
 from fencepost.encoder.settings import EncoderSettings
 from fencepost.errors import UsageError
 from fencepost.methods.registry import METHODS
+
+_OF_ALL_ENCODERS = ("name", "lstm", "scratch", "features")
+"""Settings of encoders that are trained from scratch, too."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +89,13 @@ def find_idle_settings(
     encoder = config.encoder
     default = EncoderSettings(**METHODS[config.method.name].defaults.get("encoder", {}))
     if encoder.name == "scratch":
-        for key in ("pooling", "layers", "depth", "frozen_layers", "freeze_embeddings", "context", "window"):
-            if getattr(encoder, key) != getattr(default, key):
+        for key in EncoderSettings.model_fields:
+            if key not in _OF_ALL_ENCODERS and getattr(encoder, key) != getattr(default, key):
                 yield f"encoder.{key} has no effect: it is for pretrained encoders, not for scratch"
     elif encoder.context and not any(s.doc is not None or s.left or s.right for s in sentences):
         yield "encoder.context has no effect: the training data does not have the sentences' documents"
+    elif encoder.block and not has_documents(sentences):
+        yield "encoder.block has no effect: the training data does not have the sentences' documents"
     if encoder.name != "scratch" and encoder.scratch != default.scratch and not encoder.features.characters:
         yield "encoder.scratch has no effect: it is for the encoder scratch"
     if encoder.features.pos and not any(sentence.pos for sentence in sentences):

@@ -23,6 +23,7 @@ from fencepost.config import TrainingSettings
 from fencepost.data.entity import Sentence
 from fencepost.data.output import raise_write_errors
 from fencepost.encoder.embedder import Batch
+from fencepost.encoder.windows import group_blocks
 from fencepost.errors import FencepostError, UsageError
 from fencepost.methods.model import Model
 from fencepost.runtime.pytorch import save_model
@@ -69,8 +70,9 @@ class Trainer:
             set_seed(int(own.generate_state(1)[0]))
         self.share = Share(accelerator)
         sizes = [sum(model.encoder.inputs.sizes(sentence.words)) for sentence in sentences]
+        blocks = group_blocks(sentences) if model.config.encoder.block else None
         self.batches = LengthGroupedBatches(
-            sizes, settings.batch_size, settings.seed, self.process, self.processes
+            sizes, settings.batch_size, settings.seed, self.process, self.processes, blocks
         )
         self.loader: DataLoader[Any] = DataLoader(
             sentences,  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from fencepost.encoder.arrays import (
     AXES,
     PAD,
     UNKNOWN,
+    number_blocks,
     number_letters,
     number_names,
     number_subwords,
@@ -60,6 +61,35 @@ def test_subwords_are_assigned_to_their_words(first_only: bool, folder) -> None:
             own = arrays["ids"][0][arrays["piece_words"][0] == word]
             assert tuple(own) == (of_word[:1] if first_only else of_word)
         assert arrays["piece_words"][0, [0, -1]].tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("first_only", [False, True])
+def test_subwords_of_blocks_are_assigned_to_their_sentences(first_only: bool, folder) -> None:
+    encoder = Encoder.build(EncoderSettings(name=folder, lstm={"size": 0}), [])
+    subwords, room = encoder.embedder.subwords, encoder.embedder.room
+    whole = ["Lovelace", "met", "x" * 300, "\x00", "", "Zürich", "again"]
+    parts = [
+        Sentence(whole[start:end], left=whole[:start], right=whole[end:]) for start, end in [(0, 2), (3, 7)]
+    ]
+    sentences = [parts[1], Sentence(["alone"]), parts[0]]
+    arrays = number_blocks(sentences, subwords, room, first_only=first_only)
+    assert [len(row) for row in arrays["ids"]] == [arrays["piece_counts"].max()] * 2
+    for sentence, places, owners in zip(
+        sentences, arrays["piece_places"], arrays["piece_words"], strict=True
+    ):
+        for word, text in enumerate(sentence.words):
+            own = arrays["ids"].flatten()[places[: len(owners)][owners == word]]
+            of_word = subwords([text])[0][:room]
+            assert tuple(own) == (of_word[:1] if first_only else of_word)
+
+
+def test_a_block_that_does_not_fit_is_left_out(folder) -> None:
+    encoder = Encoder.build(EncoderSettings(name=folder, lstm={"size": 0}), [])
+    subwords, room = encoder.embedder.subwords, encoder.embedder.room
+    sentence = Sentence(["Zürich"], left=["Lovelace"] * room)
+    arrays = number_blocks([sentence], subwords, room, first_only=False)
+    alone = number_subwords([Sentence(["Zürich"])], subwords, room, context=False, first_only=False)
+    assert arrays["ids"].tolist() == alone["ids"].tolist()
 
 
 @given(st.lists(st.lists(strategies.odd_words, min_size=1, max_size=6), min_size=1, max_size=4))

@@ -1,5 +1,7 @@
 """minilm as encoder, compared with a simple use of `transformers`: one sentence and word at a time."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from fencepost.encoder.encoder import Encoder
 from fencepost.encoder.inputs import InputReader
 from fencepost.encoder.pretrained import Pretrained
 from fencepost.encoder.settings import EncoderSettings
+from fencepost.encoder.windows import group_blocks, join_blocks
 from fencepost.errors import DataError, UsageError
 from tests.encoder.tiny import cycled, same, sentences, words_of
 
@@ -76,6 +79,32 @@ def test_word_vectors_equal_those_of_transformers(minilm, bert, bert_tokenizer, 
     assert none is None
     for vectors, sentence in zip(batch, MIXED, strict=True):
         assert same(vectors, slowly(bert, bert_tokenizer, sentence.words, pooling, layers)[0])
+
+
+@pytest.mark.parametrize("prompts", [0, 3])
+@pytest.mark.parametrize("pooling", POOLING)
+def test_sentences_of_a_block_have_the_vectors_of_the_whole_block(
+    minilm, bert, bert_tokenizer, pooling, prompts
+):
+    embedder = with_settings(minilm, prompts, block=100, pooling=pooling)
+    vectors_of_prompts = torch.randn(prompts, embedder.width) if prompts else None
+    documents = [replace(one, doc="1" if number < 3 else "2") for number, one in enumerate(MIXED)]
+    parts = (part for one in documents for part in inputs_of(embedder).split(one))
+    of = [part.sentence for part in join_blocks(parts, 100)]
+    blocks = [[of[index] for index in block] for block in group_blocks(of)]
+    assert [len(block) for block in blocks] == [3, 3, 1]
+    expected = []
+    for block in blocks:
+        vectors, of_prompts = slowly(
+            bert, bert_tokenizer, [w for one in block for w in one.words], pooling, prompts=vectors_of_prompts
+        )
+        expected += [(own, of_prompts) for own in vectors.split([len(one) for one in block])]
+    order = torch.randperm(len(of)).tolist()
+    vectors, of_prompts = encoded(embedder, [of[index] for index in order], vectors_of_prompts)
+    for number, index in enumerate(order):
+        assert same(vectors[number], expected[index][0])
+        if prompts:
+            assert same(of_prompts[number], expected[index][1])
 
 
 def test_vectors_do_not_depend_on_the_batch(minilm):

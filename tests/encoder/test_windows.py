@@ -1,6 +1,8 @@
 """Windows: they cover every word with as much context as possible, and fit the encoder."""
 
+import itertools
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.encoder.windows import fit_context, split_sentence, split_windows
+from fencepost.encoder.windows import fit_context, group_blocks, join_blocks, split_sentence, split_windows
 
 
 @st.composite
@@ -152,3 +154,77 @@ def test_windows_have_the_entities_inside_them() -> None:
     assert len(split_sentence(sentence, [1] * 400, None)) > 1
     short = Sentence(["a"] * 256)
     assert [part.sentence for part in split_sentence(short, [1] * 256, None)] == [short]
+
+
+# Blocks
+
+
+@st.composite
+def parts_of_documents(draw):
+    """Sentences of documents and of none, some without words, one after another, and a limit."""
+    parts = []
+    for number in range(draw(st.integers(0, 12))):
+        sizes = draw(st.lists(st.integers(1, 4), max_size=5))
+        words = [f"{number}-{index}" for index in range(len(sizes))]
+        sentence = Sentence(words, doc=draw(st.sampled_from(["a", "a", "a", "b", "", None])))
+        parts += split_sentence(sentence, sizes, 1000)
+    return parts, draw(st.integers(0, 30))
+
+
+@given(parts_of_documents())
+def test_blocks_are_the_longest_runs_of_a_document_that_fit(case):
+    parts, limit = case
+    parts_of_blocks = list(join_blocks(parts, limit))
+    assert [
+        replace(part, sentence=replace(part.sentence, left=(), right=())) for part in parts_of_blocks
+    ] == parts
+    if not limit:
+        assert parts_of_blocks == parts
+        return
+    start = 0
+    while start < len(parts):
+        end = start + 1  # adds one sentence at a time, and measures the whole block each time
+        while (
+            end < len(parts)
+            and parts[start].sentence.doc is not None
+            and parts[end].sentence.doc == parts[start].sentence.doc
+            and sum(max(1, part.size) for part in parts[start : end + 1]) <= limit
+        ):
+            end += 1
+        for index in range(start, end):
+            sentence = parts_of_blocks[index].sentence
+            assert list(sentence.left) == [w for part in parts[start:index] for w in part.sentence.words]
+            assert list(sentence.right) == [w for part in parts[index + 1 : end] for w in part.sentence.words]
+        start = end
+
+
+@given(parts_of_documents())
+def test_sentences_of_a_block_are_grouped(case):
+    parts, limit = case
+    sentences = [part.sentence for part in join_blocks(parts, limit) if part.sentence.words]
+    groups = group_blocks(sentences)
+    assert [index for group in groups for index in group] == list(range(len(sentences)))
+    blocks = [{s.left + s.words + s.right for s in map(sentences.__getitem__, group)} for group in groups]
+    assert all(len(words) == 1 for words in blocks)
+    assert len({next(iter(words)) for words in blocks}) == len(blocks)
+
+
+def test_blocks_need_no_more_than_the_next_sentence():
+    """Sentences are read from a stream: a block is complete as soon as the next one does not fit."""
+    numbers = []
+
+    def stream():
+        for number in itertools.count():
+            numbers.append(number)
+            yield split_sentence(Sentence(["a"] * 10, doc="a"), [1] * 10, 1000)[0]
+
+    blocks = join_blocks(stream(), 35)
+    assert [len(next(blocks).sentence.left) for _ in range(4)] == [0, 10, 20, 0]
+    assert len(numbers) == 7
+
+
+def test_windows_of_a_long_sentence_are_not_joined():
+    long = Sentence([str(number) for number in range(50)], doc="a")
+    after = Sentence(["after"], doc="a")
+    parts = [part for one in (long, after) for part in split_sentence(one, [1] * len(one), 20)]
+    assert [part.sentence.left for part in join_blocks(parts, 1000)] == [()] * len(parts)

@@ -260,6 +260,7 @@ def test_encoder_sees_neighbours_only_with_context(monkeypatch) -> None:
         monkeypatch.setattr(ner._predictor, "inputs", seeing)
         monkeypatch.setattr(type(ner._predictor), "sizes", lambda _, words: read.sizes(words))
         monkeypatch.setattr(type(ner._predictor), "room", read.room)
+        monkeypatch.setattr(type(ner._predictor), "block", read.block)
         return ner
 
     predicted = list(spy(built(encoder={**SMALL["encoder"], "context": 1})).predict(sentences))

@@ -36,11 +36,12 @@ class Double:
         room: int | None = None,
         size: Callable[[str], int] = lambda _: 1,
         context: int = 0,
+        block: int = 0,
         select: str = "keep-all",
         language: str = "en",
     ) -> None:
         self.find, self.size = find, size
-        self.room, self.context, self.language = room, context, language
+        self.room, self.context, self.block, self.language = room, context, block, language
         self.predict_settings = PredictSettings(select=select)
         self.sentences: list[Sentence] = []
 

@@ -176,6 +176,15 @@ def test_graphs_use_context(encoders, tmp_path) -> None:
     assert [one.entities for one in together] != [one.entities for one in alone]
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_graphs_read_sentences_in_blocks(method: str, encoders, tmp_path) -> None:
+    encoder = BERT_LIKE | {"name": encoders["bert"], "block": 30}
+    ner = assert_parity(models.random_model(method, encoder), tmp_path)
+    together = list(ner.predict(SENTENCES))
+    alone = [sentence for one in SENTENCES for sentence in ner.predict([one])]
+    assert [one.entities for one in together] != [one.entities for one in alone]
+
+
 @pytest.mark.parametrize("kind", tiny.CONFIGS)
 def test_graphs_equal_the_model_for_each_architecture(kind: str, encoders, tmp_path) -> None:
     """The model has prompts, which bypass the embedding; kinds that cannot be exported are skipped."""

@@ -77,7 +77,8 @@ def test_batches_are_computed_in_parallel(folder: Path, monkeypatch) -> None:
         return inputs(batch)
 
     monkeypatch.setattr(predictor, "inputs", meet)
-    monkeypatch.setattr(meet, "sizes", inputs.sizes, raising=False)
+    for name in ("sizes", "block"):
+        monkeypatch.setattr(meet, name, getattr(inputs, name), raising=False)
     even = [Sentence(["Ada"])] * 12
     assert len(predictor.make_batches(even)) == 4
     assert [len(entities) for entities in predictor.predict_entities(even)] == [1] * 12

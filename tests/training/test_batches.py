@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,6 +24,21 @@ def test_every_sentence_is_in_one_batch_per_epoch(
     assert len(lists) == len(batches)
     assert all(1 <= len(batch) <= batch_size for batch in lists)
     assert sum(len(batch) < batch_size for batch in lists) <= 1
+
+
+@given(st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=9), min_size=1, max_size=50), batch_sizes)
+def test_blocks_stay_together(sizes: list[list[int]], batch_size: int) -> None:
+    numbers = itertools.count()
+    blocks = [[next(numbers) for _ in block] for block in sizes]
+    lists = list(
+        LengthGroupedBatches([size for block in sizes for size in block], batch_size, 1, blocks=blocks)
+    )
+    assert sorted(position for batch in lists for position in batch) == list(range(next(numbers)))
+    assert all(any(set(block) <= set(batch) for batch in lists) for block in blocks)
+    counts = [sum(block[0] in batch for block in blocks) for batch in lists]
+    assert len(set(counts)) <= 2  # all batches have equally many blocks, but for the smallest one
+    mean = sum(map(len, blocks)) / len(blocks)
+    assert max(counts) == min(max(1, round(batch_size / mean)), len(blocks))
 
 
 def of_epoch(epoch: int, seed: int = 1, count: int = 100) -> list[list[int]]:
