@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from fencepost.data.entity import Sentence
 from fencepost.encoder.windows import group_blocks
 from fencepost.methods.model import Model
 from fencepost.methods.registry import METHODS
+from fencepost.runtime.recogniser import Recogniser
 from fencepost.training.batches import LengthGroupedBatches
 from fencepost.training.optimizer import make_parameter_groups
 from fencepost.training.scoring import make_recogniser
@@ -60,7 +62,7 @@ def compare(method: str, sentences: Sequence[Sentence], block: int, rounds: int)
     training = alternate([make_epoch(model, sentences) for model in models], rounds)
     say(f"{method}: prediction")
     recognisers = [make_recogniser(model.eval()) for model in models]
-    prediction = alternate([lambda one=one: list(one.predict(sentences)) for one in recognisers], rounds)
+    prediction = alternate([partial(predict, one, sentences) for one in recognisers], rounds)
     return {"training": training[0] / training[1], "prediction": prediction[0] / prediction[1]}
 
 
@@ -82,6 +84,11 @@ def make_epoch(model: Model, sentences: Sequence[Sentence]) -> Callable[[], None
             optimiser.zero_grad()
 
     return run
+
+
+def predict(recogniser: Recogniser, sentences: Sequence[Sentence]) -> None:
+    for _ in recogniser.predict(sentences):
+        pass
 
 
 def alternate(contenders: Sequence[Callable[[], Any]], rounds: int) -> list[float]:

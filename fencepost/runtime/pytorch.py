@@ -99,10 +99,8 @@ def make_graphs(model: Model) -> dict[str, Graph]:
     """Return all graphs of a model, with examples of their inputs."""
     training = [module for module in model.modules() if module.training]
     model.eval()  # without dropout, which would use random numbers
-    batch = {
-        name: tensor.to(model.device)
-        for name, tensor in model.encoder.collate(model.split(_EXAMPLES)).items()
-    }
+    arrays = model.encoder.collate(model.split(_EXAMPLES))
+    batch = {name: tensor.to(model.device) for name, tensor in arrays.items()}
     words = model.encoder(batch)
     names = {**AXES, **(BLOCK_AXES if "piece_places" in batch else {})}
     axes: dict[str, Sequence[str | None]] = {name: names[name] for name in batch}

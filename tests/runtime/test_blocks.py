@@ -72,7 +72,7 @@ def test_encoders_from_scratch_have_no_blocks() -> None:
 
 
 def test_blocks_and_context_exclude_each_other(bert: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="encoder.block and encoder.context"):
+    with pytest.raises(UsageError, match=r"encoder\.block and encoder\.context"):
         Encoder.build(EncoderSettings(**bert, block=50, context=1), DOCUMENT)
 
 
