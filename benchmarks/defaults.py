@@ -6,7 +6,8 @@ For each corpus and seed, a model is trained on a part of the training data and 
 part is used. `genia`: two thirds of the training part, scored on the rest, 8 epochs. `gum-named`: 3,000
 sentences of GUM with its names alone, outermost ones, scored on the development part, 5 epochs. `wnut17`:
 1,000 training sentences, scored on the development part, 8 epochs. The threshold
-of each half of the scored sentences is the best one of the other half. Each run appends a line with the name,
+of each half of the scored sentences is the best one of the other half. Models that read the sentences of a
+document together are also scored on each sentence by itself. Each run appends a line with the name,
 the settings and the commit to `results/defaults.jsonl`; `python -m
 benchmarks.tables` writes their means and standard deviations into docs/defaults.md.
 """
@@ -84,14 +85,13 @@ def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[s
     recogniser = make_recogniser(model).with_options(threshold=0.02)
     predicted = list(recogniser.predict(scored))
     at_usual = evaluate(scored, keep_above(predicted, usual)).overall.f1
-    alone = list(recogniser.predict([replace(sentence, doc=None) for sentence in scored]))
     halves = [(scored[part::2], predicted[part::2]) for part in (0, 1)]
     cuts = [fit_threshold(match(*half)) or usual for half in halves]
     gold = [sentence for half, _ in halves for sentence in half]
     entities = [
         s for (_, half), cut in zip(halves, reversed(cuts), strict=True) for s in keep_above(half, cut)
     ]
-    return {
+    line = {
         **machine(),
         "commit": code_version(),
         "corpus": corpus,
@@ -100,10 +100,13 @@ def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[s
         "settings": settings,
         **scores_of(evaluate(gold, entities)),
         "f1_default_threshold": at_usual,
-        "f1_without_documents": evaluate(scored, keep_above(alone, usual)).overall.f1,
         "thresholds": cuts,
         "cpu_seconds": round(seconds),
     }
+    if model.encoder.inputs.block:
+        alone = list(recogniser.predict([replace(sentence, doc=None) for sentence in scored]))
+        line["f1_without_documents"] = evaluate(scored, keep_above(alone, usual)).overall.f1
+    return line
 
 
 def keep_above(sentences: Sequence[Sentence], threshold: float) -> list[Sentence]:

@@ -69,12 +69,15 @@ def split_sentence(sentence: Sentence, sizes: Sequence[int], room: int | None) -
 
 
 def join_blocks(parts: Iterable[Part], limit: int) -> Iterator[Part]:
-    """Yield the parts with the words of the others in their block as context.
+    """Yield the parts with the words of the others in their block as context, and no other context.
 
     A block has consecutive sentences of a document, with at most `limit` sub-words together unless it is a
     single sentence; windows of longer sentences are blocks of their own. With `limit` 0, parts are returned
     as they are.
     """
+    if not limit:
+        yield from parts
+        return
     block: list[Part] = []
     room = 0
     for part in parts:
@@ -91,9 +94,6 @@ def join_blocks(parts: Iterable[Part], limit: int) -> Iterator[Part]:
 
 def _add_others(block: Sequence[Part]) -> Iterator[Part]:
     """Yield the parts of a block, each with the words before and after it in the block."""
-    if len(block) < 2:
-        yield from block
-        return
     words = [word for part in block for word in part.sentence.words]
     start = 0
     for part in block:

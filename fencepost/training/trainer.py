@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -33,6 +34,9 @@ from fencepost.training.optimizer import get_learning_rates, make_parameter_grou
 from fencepost.training.processes import Share, gather
 from fencepost.training.records import Listener, Record
 from fencepost.training.scoring import score_development
+
+_WITHOUT_CONTEXT = 0.2
+"""Share of the batches whose sentences are not read in blocks, so that single sentences are learnt, too."""
 
 _RECORD_EVERY = 10
 """Number of steps between records."""
@@ -70,7 +74,7 @@ class Trainer:
             set_seed(int(own.generate_state(1)[0]))
         self.share = Share(accelerator)
         sizes = [sum(model.encoder.inputs.sizes(sentence.words)) for sentence in sentences]
-        blocks = group_blocks(sentences) if model.config.encoder.block else None
+        blocks = group_blocks(sentences) if model.encoder.inputs.block else None
         self.batches = LengthGroupedBatches(
             sizes, settings.batch_size, settings.seed, self.process, self.processes, blocks
         )
@@ -102,6 +106,8 @@ class Trainer:
         All processes must compute a gradient, even for an empty part of a batch.
         """
         if sentences:
+            if self.model.encoder.inputs.block and torch.rand(()) < _WITHOUT_CONTEXT:
+                sentences = [replace(sentence, left=(), right=()) for sentence in sentences]
             return self.model.collate(sentences)
         return self.model.collate(self.sentences[:1]) | {"empty": torch.ones(1)}
 
