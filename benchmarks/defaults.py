@@ -4,9 +4,9 @@
 
 For each corpus and seed, a model is trained on a part of the training data and scored on another; no test
 part is used. `genia`: two thirds of the training part, scored on the rest, 8 epochs. `gum-named`: 3,000
-sentences of GUM with its names alone, outermost ones, scored on the development part, 5 epochs. `wnut17`:
-1,000 training sentences, scored on the development part, 8 epochs. The threshold
-of each half of the scored sentences is the best one of the other half. Models that read the sentences of a
+sentences of GUM with its names alone, outermost ones, scored on the development part, 5 epochs.
+`gum-documents`: the same with whole documents, for settings that need context, and only if it is asked for.
+`wnut17`: 1,000 training sentences, scored on the development part, 8 epochs. The threshold of each half of the scored sentences is the best one of the other half. Models that read the sentences of a
 document together are also scored on each sentence by itself. Each run appends a line with the name,
 the settings and the commit to `results/defaults.jsonl`; `python -m
 benchmarks.tables` writes their means and standard deviations into docs/defaults.md.
@@ -40,8 +40,9 @@ from fencepost.evaluation import evaluate, fit_threshold, match
 from fencepost.training import hold_out, train
 from fencepost.training.scoring import make_recogniser
 
-EPOCHS = {"genia": 8, "gum-named": 5, "wnut17": 8}
-SENTENCES = {"gum-named": 3000, "wnut17": 1000}
+EPOCHS = {"genia": 8, "gum-named": 5, "gum-documents": 5, "wnut17": 8}
+SENTENCES = {"gum-named": 3000, "gum-documents": 3000, "wnut17": 1000}
+USUAL = ["genia", "gum-named", "wnut17"]
 FILE = RESULTS / "defaults.jsonl"
 
 
@@ -49,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--corpora", nargs="+", choices=EPOCHS, default=list(EPOCHS))
+    parser.add_argument("--corpora", nargs="+", choices=EPOCHS, default=USUAL)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--name", default="defaults", help="what the settings are called in the table")
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
@@ -67,11 +68,15 @@ def main() -> None:
 
 def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[str, Any]:
     """Train and score a model; return the line of the results."""
-    parts = read_corpus(corpus)
+    parts = read_corpus("gum-named" if corpus == "gum-documents" else corpus)
     if corpus == "genia":
         training, scored = hold_out(parts["train"], 1 / 3, seed=0)
     else:
-        sample = draw(parts["train"], SENTENCES[corpus], seed=0)
+        count, train_part = SENTENCES[corpus], parts["train"]
+        if corpus == "gum-documents":
+            sample = hold_out(train_part, count / len(train_part), seed=0)[1]
+        else:
+            sample = draw(train_part, count, seed=0)
         training = [sentence for sentence in sample if sentence.words]
         scored = [sentence for sentence in parts["dev"] if sentence.words]
     settings = [f"training.epochs={EPOCHS[corpus]}", *changes]
