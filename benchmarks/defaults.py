@@ -6,10 +6,11 @@ For each corpus and seed, a model is trained on a part of the training data and 
 part is used. `genia`: two thirds of the training part, scored on the rest, 8 epochs. `gum-named`: 3,000
 sentences of GUM with its names alone, outermost ones, scored on the development part, 5 epochs.
 `gum-documents`: the same with whole documents, for settings that need context, and only if it is asked for.
-`wnut17`: 1,000 training sentences, scored on the development part, 8 epochs. The threshold of each half of the scored sentences is the best one of the other half. Models that read the sentences of a
-document together are also scored on each sentence by itself. Each run appends a line with the name,
-the settings and the commit to `results/defaults.jsonl`; `python -m
-benchmarks.tables` writes their means and standard deviations into docs/defaults.md.
+`wnut17`: 1,000 training sentences, scored on the development part, 8 epochs. The threshold of each half of
+the scored sentences is the best one of the other half. Models that read the sentences of a document
+together are also scored on each sentence by itself. Each run appends a line with the name, the settings and
+the commit to `results/defaults.jsonl`; `python -m benchmarks.tables` writes their means and standard
+deviations into docs/defaults.md.
 """
 
 from __future__ import annotations

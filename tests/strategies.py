@@ -96,7 +96,7 @@ def odd_sentences(draw, words=odd_words, types=odd_types):
 
 @st.composite
 def plain_sentences(draw, words=plain_words):
-    """Sentences that every format can hold, except overlaps: plain words, types and documents."""
+    """Sentences that every format can represent, except overlaps: plain words, types and documents."""
     tokens = draw(st.lists(words, min_size=1, max_size=8))
     size = len(tokens)
     return Sentence(

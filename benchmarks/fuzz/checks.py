@@ -79,7 +79,7 @@ def check_round_trip(outcome: Outcome, folder: Path) -> Iterator[str]:
     path = folder / "round-trip"
     write(sentences, path, outcome.format, on_refused=lambda sentence, _: refused.append(id(sentence)))
     if refused and outcome.format == "jsonl":
-        yield "jsonl cannot hold what was read from it"
+        yield "jsonl cannot represent what was read from it"
     sentences = [sentence for sentence in sentences if id(sentence) not in refused]
     if not sentences:
         return

@@ -60,7 +60,7 @@ def convert(
     ] = None,
     json: Json = None,
 ) -> None:
-    """Convert a corpus; what the new format cannot hold is reported, never dropped silently.
+    """Convert a corpus; what the new format cannot represent is reported, never dropped silently.
 
     Example: fencepost convert train.conll train.jsonl
     """
@@ -181,6 +181,6 @@ def _describe_result(
         where = f"; see {skipped_file}" if skipped_file else ""
         yield (
             f"skipped: {reader.invalid:,} invalid sentences and {result.left_out:,} that {result.format} "
-            f"cannot hold{where}"
+            f"cannot represent{where}"
         )
     yield from describe_losses(result)

@@ -1,4 +1,4 @@
-"""Writing corpora, and messages about skipped sentences and about what a format cannot hold."""
+"""Writing corpora, and messages about skipped sentences and about what a format cannot represent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fencepost.data.writer import WriteResult
 
 OverlapsName = Literal["refuse", "outermost", "innermost", "best"]
-OVERLAPS_HELP = "Which of several overlapping entities to keep if the format cannot hold them."
+OVERLAPS_HELP = "Which of several overlapping entities to keep if the format cannot represent them."
 MAX_MESSAGES = 5  # skipped sentences that are printed
 
 
@@ -50,7 +50,7 @@ def write_corpus(
     *,
     skip_invalid: bool,
 ) -> WriteResult:
-    """Write a corpus; with `skip_invalid`, leave out sentences that the format cannot hold."""
+    """Write a corpus; with `skip_invalid`, leave out sentences that the format cannot represent."""
     from fencepost.data import write
 
     ignore = (lambda *_: None) if skip_invalid else None  # the writer counts them
@@ -62,7 +62,7 @@ def report_losses(result: WriteResult, *, quiet: bool) -> None:
     """Print what the format could not hold."""
     if result.left_out:
         count = format_count(result.left_out, "sentence")
-        say(f"{count} skipped: {result.format} cannot hold them", quiet=quiet)
+        say(f"{count} skipped: {result.format} cannot represent them", quiet=quiet)
     for line in describe_losses(result):
         say(line, quiet=quiet)
 

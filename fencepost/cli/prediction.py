@@ -120,14 +120,14 @@ class Prediction:
 
 
 def check_flat(recogniser: Recogniser, target: Format, flat: str = "--flat") -> None:
-    """Raise `UsageError` if the model predicts overlapping entities and the format cannot hold them.
+    """Raise `UsageError` if the model predicts overlapping entities and the format cannot represent them.
 
     `flat` is the option that makes the model predict none.
     """
     if target.overlaps == "none" and recogniser.settings["select"] != "flat":
         raise UsageError(
-            f"{target.name} cannot hold overlapping entities, which this model predicts: choose which to "
-            f"keep with --overlaps outermost, innermost or best, predict none with {flat}, skip such "
+            f"{target.name} cannot represent overlapping entities, which this model predicts: choose which "
+            f"to keep with --overlaps outermost, innermost or best, predict none with {flat}, skip such "
             "sentences with --skip-invalid, or write jsonl"
         )
 

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from fencepost.data.formats.registry import FORMATS
     from fencepost.data.reader import Reader, read
     from fencepost.data.source import Note, Rejection
-    from fencepost.data.writer import CannotHold, WriteResult, write
+    from fencepost.data.writer import RepresentationError, WriteResult, write
 
 __all__ = [
     "FORMATS",
-    "CannotHold",
     "Format",
     "Note",
     "ReadOptions",
     "Reader",
     "Rejection",
+    "RepresentationError",
     "Statistics",
     "WriteOptions",
     "WriteResult",
@@ -43,7 +43,7 @@ _MODULES = {
     "reader": ("Reader", "read"),
     "source": ("Note", "Rejection"),
     "counts": ("Statistics", "statistics"),
-    "writer": ("CannotHold", "WriteResult", "write"),
+    "writer": ("RepresentationError", "WriteResult", "write"),
 }
 """Modules that are imported only when one of their names is used, so that `import fencepost` is fast."""
 

@@ -19,7 +19,7 @@ from fencepost.errors import FencepostError, UsageError
 OnRefused = Callable[[Sentence, str], None]
 
 
-class CannotHold(FencepostError):
+class RepresentationError(FencepostError):
     """The target format cannot represent some of the sentences; nothing was written."""
 
 
@@ -48,7 +48,7 @@ def write(
 
     A `path` of `-` is standard output. If the format cannot represent overlapping entities, `prefer` says
     which to keep. Sentences that the format cannot represent are passed to `on_refused` and left out;
-    without it, they are counted and raise `CannotHold` at the end.
+    without it, they are counted and raise `RepresentationError` at the end.
     """
     target = None if str(path) == STANDARD_INPUT else Path(path)
     if format:
@@ -96,7 +96,7 @@ class _Filter:
                 )
                 yield fitting
         if self.refused:
-            raise CannotHold(self._describe_refusals())
+            raise RepresentationError(self._describe_refusals())
 
     def _fit(self, sentence: Sentence) -> Sentence | None:
         """Return the sentence as the format can represent it; None if it cannot."""
@@ -120,7 +120,7 @@ class _Filter:
             self.refused[obstacle] += 1
         else:
             self.result.left_out += 1
-            self.on_refused(sentence, f"{self.format.name} cannot hold {obstacle}")
+            self.on_refused(sentence, f"{self.format.name} cannot represent {obstacle}")
 
     def _describe_refusals(self) -> str:
         reasons = "; ".join(
@@ -132,7 +132,7 @@ class _Filter:
             advice.insert(0, "--overlaps outermost, innermost or best keeps some of the entities")
         if self.format.name != "jsonl":
             advice.append("jsonl holds everything")
-        return f"{self.format.name} cannot hold this corpus: {reasons} ({'; '.join(advice)})"
+        return f"{self.format.name} cannot represent this corpus: {reasons} ({'; '.join(advice)})"
 
 
 _OVERLAP_NAMES: dict[Overlaps, str] = {"none": "overlapping or nested", "nested": "crossing"}
@@ -160,7 +160,7 @@ def _find_unwritable(sentence: Sentence, keeps: Collection[str]) -> str | None:
     if "entity meta" in keeps:
         metas += [entity.meta for entity in sentence.entities]
     if not all(is_json(dict(meta)) for meta in metas if meta):
-        return "a value in meta that JSON cannot hold"
+        return "a value in meta that JSON cannot represent"
     texts = [*sentence.words, *(entity.type for entity in sentence.entities)]
     texts += [sentence.id or "", sentence.doc or "", *sentence.left, *sentence.right]
     try:

@@ -128,13 +128,13 @@ def test_message_about_nesting_names_options_of_audit(
     accepted.write_text(json.dumps({**first, "accept": True}) + "\n")
     command = ("audit", corpus, "--fix", accepted, "--write", tmp_path / "fixed.conll")
     refusal = run(*command, code=1).stderr
-    assert "conll cannot hold this corpus" in refusal
+    assert "conll cannot represent this corpus" in refusal
     assert set(re.findall(r"--[a-z-]+", refusal)) <= set(
         re.findall(r"--[a-z-]+", run("audit", "--help").stdout)
     )
     printed = run(*command, "--overlaps", "outermost", "--skip-invalid").stderr  # one sentence is empty
     assert "overlapping entities were dropped" in printed
-    assert "1 sentence skipped: conll cannot hold them" in printed
+    assert "1 sentence skipped: conll cannot represent them" in printed
 
 
 def test_consistency_only_reports_inconsistencies_without_folds(run: Run) -> None:

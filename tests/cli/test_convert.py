@@ -75,12 +75,12 @@ def test_skipped_sentences_are_written_beside_the_output(run, tmp_path):
     result = run("convert", corpus, out, "--skip-invalid", "--json")
     account = json.loads(result.stdout)
     assert (account["sentences"], account["invalid"], account["left_out"]) == (2, 1, 1)
-    assert "skipped: 1 invalid sentences and 1 that conll cannot hold" in result.stderr
+    assert "skipped: 1 invalid sentences and 1 that conll cannot represent" in result.stderr
     rejected = [json.loads(line) for line in (tmp_path / "out.conll.rejected.jsonl").read_text().splitlines()]
     assert [(one["source"], one["line"]) for one in rejected] == [(str(corpus), 2), (str(corpus), 4)]
     assert rejected[0]["raw"] == "{broken"
     assert "not JSON" in rejected[0]["reason"]
-    assert "conll cannot hold a word that is empty" in rejected[1]["reason"]
+    assert "conll cannot represent a word that is empty" in rejected[1]["reason"]
 
 
 def test_rejected_file_can_be_named_and_is_created_only_if_needed(run, tmp_path):
@@ -139,7 +139,7 @@ def test_skipped_sentences_keep_their_entities(run, tmp_path):
     corpus.write_text(CROSSED + '{"words": ["a"], "entities": []}\n')
     assert "skipped: 0 invalid sentences and 1 that" in run("convert", corpus, out, "--skip-invalid").stderr
     [rejected] = map(json.loads, (tmp_path / "out.conll.rejected.jsonl").read_text().splitlines())
-    assert rejected["reason"] == "conll cannot hold overlapping or nested entities"
+    assert rejected["reason"] == "conll cannot represent overlapping or nested entities"
     assert json.loads(rejected["raw"]) == json.loads(CROSSED)
 
 

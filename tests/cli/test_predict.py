@@ -365,7 +365,7 @@ def test_lines_option_decides_about_line_breaks(run, small_model, tmp_path):
         (["--output", "x.xml", "--resume"], "--resume works only with JSON lines"),
         (["--output", "x.unknown"], "the file name shows no known format"),
         (["--output", "no/x.jsonl"], "no/x.jsonl: cannot be written: there is no folder no"),
-        (["--output", "x.conll"], "conll cannot hold overlapping entities"),
+        (["--output", "x.conll"], "conll cannot represent overlapping entities"),
     ],
 )
 def test_refuses_wrong_arguments(run, small_model, tmp_path, monkeypatch, arguments, message):

@@ -149,7 +149,7 @@ def test_predicts_parquet_in_one_process(run, small_model, tmp_path):
     first, second = map(json.loads, result.stdout.splitlines())
     assert {**first, "entities": []} == {"id": 1, "tags": ["a"], "text": "Ada", "entities": []}
     assert (second["id"], second["tags"], second["text"]) == (3, None, "London")
-    assert "what JSON cannot hold is not in the output: column 'raw' (binary)\n" in result.stderr
+    assert "what JSON cannot represent is not in the output: column 'raw' (binary)\n" in result.stderr
 
 
 def test_refuses_parquet_from_standard_input(run, small_model, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.data import read, write
-from fencepost.data.writer import CannotHold
+from fencepost.data.writer import RepresentationError
 from fencepost.runtime import chunks
 from fencepost.runtime.recogniser import Recogniser
 from fencepost.runtime.suggestion import choose
@@ -66,7 +66,7 @@ def test_writes_other_formats_and_standard_output(suggest, source):
     assert not sentences & {"".join(task["data"]["text"].split()) for task in tasks}
     assert "suggest" in json.loads(lines[0])["meta"]
     refused = suggest("--count", 3, output="next.conll", code=2).stderr
-    assert "conll cannot hold overlapping entities" in refused
+    assert "conll cannot represent overlapping entities" in refused
     suggest("--count", 3, "--overlaps", "outermost", output="next.conll")
     assert len(list(read(source.with_name("next.conll")))) == 3
 
@@ -127,11 +127,11 @@ def test_resume_after_a_refused_format_computes_nothing_again(suggest, source, m
     """A format refuses, for example, crossing entities."""
 
     def refuse(*_, **__):
-        raise CannotHold("this format cannot hold them")
+        raise RepresentationError("this format cannot represent them")
 
     with monkeypatch.context() as patch:
         patch.setattr("fencepost.cli.suggestion.write_corpus", refuse)
-        assert "this format cannot hold them" in suggest("--count", 3, code=1).stderr
+        assert "this format cannot represent them" in suggest("--count", 3, code=1).stderr
     assert source.with_name(f"next.jsonl{SUFFIX}").exists()
     monkeypatch.setattr(Recogniser, "compute", None)
     suggest("--count", 3, "--resume")

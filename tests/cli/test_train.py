@@ -156,7 +156,7 @@ def test_predictions_that_a_format_cannot_represent_need_an_option(run, trained,
     assert "--overlaps" in refused.stderr
     assert not out.exists()
     skipped = run("predict", folder, "--input", data / "test.jsonl", "--output", out, "--skip-invalid")
-    assert "sentences skipped: conll cannot hold them" in skipped.stderr
+    assert "sentences skipped: conll cannot represent them" in skipped.stderr
     assert 0 < len(list(read(out))) < 40
     best = ["predict", folder, "--input", data / "test.jsonl", "--output", out, "--overlaps", "best"]
     assert "already exists" in run(*best, code=2).stderr

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from fencepost.data import FORMATS, CannotHold, WriteOptions, read, write
+from fencepost.data import FORMATS, RepresentationError, WriteOptions, read, write
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import FencepostError, UsageError
 
@@ -19,9 +19,9 @@ TWO_TYPES = FLAT.with_entities([Entity(0, 1, "A"), Entity(0, 1, "B")])
 def test_refused_sentences_are_counted_and_nothing_is_written(tmp_path):
     path = tmp_path / "out.conll"
     blank = Sentence(["a\tb"])
-    with pytest.raises(CannotHold) as caught:
+    with pytest.raises(RepresentationError) as caught:
         write([FLAT, NESTED, CROSSING, blank, TWO_TYPES], path)
-    assert "conll cannot hold this corpus: 3 sentences have overlapping or nested entities" in str(
+    assert "conll cannot represent this corpus: 3 sentences have overlapping or nested entities" in str(
         caught.value
     )
     assert "1 sentence has a word that is empty or contains a tab or a line end" in str(caught.value)
@@ -33,7 +33,7 @@ def test_refused_sentences_are_counted_and_nothing_is_written(tmp_path):
 @pytest.mark.parametrize("name", ["gpml", "conll2012"])
 def test_bracket_formats_represent_nested_but_not_crossing_entities(tmp_path, name):
     assert write([NESTED, TWO_TYPES], tmp_path / "out", name).entities == 4
-    with pytest.raises(CannotHold, match="1 sentence has crossing entities"):
+    with pytest.raises(RepresentationError, match="1 sentence has crossing entities"):
         write([NESTED, CROSSING], tmp_path / "out", name)
 
 
@@ -67,7 +67,7 @@ def test_on_refused_gets_refused_sentences(tmp_path):
     counts = write(
         [FLAT, bad, FLAT], tmp_path / "x.conll", on_refused=lambda s, why: refused.append((s, why))
     )
-    assert refused == [(bad, "conll cannot hold a word that is empty or contains a tab or a line end")]
+    assert refused == [(bad, "conll cannot represent a word that is empty or contains a tab or a line end")]
     assert (counts.sentences, counts.left_out) == (2, 1)
     assert len(list(read(tmp_path / "x.conll"))) == 2
 
@@ -100,7 +100,7 @@ def test_weibo_keeps_only_positions_of_meta(tmp_path):
 
 @pytest.mark.parametrize("positions", [[1, 2], ["0"], [-1], [True], 3])
 def test_refuses_invalid_positions(tmp_path, positions):
-    with pytest.raises(CannotHold, match="positions that are not one integer for each character"):
+    with pytest.raises(RepresentationError, match="positions that are not one integer for each character"):
         write([Sentence(["科"], meta={"positions": positions})], tmp_path / "x", "weibo")
 
 
@@ -109,7 +109,7 @@ def test_refuses_invalid_positions(tmp_path, positions):
     "value", [float("nan"), {1: 2}, {"a": {None: 1}}, object(), "\ud800", {"\ud800": 1}, b"x", [10**5000]]
 )
 def test_refuses_meta_that_json_cannot_represent(tmp_path, name, value):
-    with pytest.raises(CannotHold, match="a value in meta that JSON cannot hold"):
+    with pytest.raises(RepresentationError, match="a value in meta that JSON cannot represent"):
         write([Sentence(["a"], meta={"x": value})], tmp_path / "out", name)
 
 
@@ -117,13 +117,13 @@ def test_refuses_meta_nested_too_deeply(tmp_path):
     value = []
     for _ in range(5000):
         value = [value]
-    with pytest.raises(CannotHold, match="JSON cannot hold"):
+    with pytest.raises(RepresentationError, match="JSON cannot represent"):
         write([Sentence(["a"], [Entity(0, 1, "X", 1.0, {"x": value})])], tmp_path / "out.jsonl")
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_refuses_lone_surrogates(tmp_path, name):
-    with pytest.raises(CannotHold):
+    with pytest.raises(RepresentationError):
         write([Sentence(["\ud800"])], tmp_path / "out", name)
 
 
@@ -155,7 +155,7 @@ def test_every_format_refuses_lone_surrogates(tmp_path, name):
     ],
 )
 def test_names_the_obstacle_of_a_sentence(tmp_path, name, sentence, obstacle):
-    with pytest.raises(CannotHold, match=f"1 sentence has {obstacle}"):
+    with pytest.raises(RepresentationError, match=f"1 sentence has {obstacle}"):
         write([sentence], tmp_path / "out", name)
 
 
@@ -187,7 +187,7 @@ def test_failed_write_keeps_only_the_old_file(tmp_path, name):
     path.write_text("old")
     with pytest.raises(RuntimeError, match="stop"):
         write(failing(), path, name)
-    with pytest.raises(CannotHold):
+    with pytest.raises(RepresentationError):
         write([FLAT, Sentence(["\ud800"])], path, name)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
@@ -258,4 +258,4 @@ def test_refuses_an_unknown_scheme():
 
 
 def test_cannot_hold_is_a_fencepost_error():
-    assert issubclass(CannotHold, FencepostError)
+    assert issubclass(RepresentationError, FencepostError)

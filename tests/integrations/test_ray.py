@@ -125,7 +125,7 @@ def test_output_equals_that_of_one_process(ray, model, inputs, single, tmp_path)
     assert len(notes) == 3
     assert "b.jsonl:11: skipped: 'text' is missing" in notes[0]
     assert "b.jsonl:13: skipped: not JSON" in notes[1]
-    assert "c.parquet: what JSON cannot hold is not in the output: column 'when' (timestamp" in notes[2]
+    assert "c.parquet: what JSON cannot represent is not in the output: column 'when' (timestamp" in notes[2]
     assert last.startswith("181 texts, ")
     assert "(3 files)" in last
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fencepost.data.source import Source
 
 _BATCH = 1024  # rows that are in memory at once
-_NOT_JSON = "what JSON cannot hold is not in the output"
+_NOT_JSON = "what JSON cannot represent is not in the output"
 
 
 def is_parquet(head: bytes) -> bool:

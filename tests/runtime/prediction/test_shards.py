@@ -165,7 +165,7 @@ def test_skips_columns_that_json_cannot_represent(tmp_path):
     left_out += ("'deep' (struct<", "'a.b' (binary")
     assert len(notes) == len(left_out) + 1
     for note, column in zip(notes, left_out, strict=False):
-        assert note.startswith(f": what JSON cannot hold is not in the output: column {column}")
+        assert note.startswith(f": what JSON cannot represent is not in the output: column {column}")
     assert notes[-1] == ": columns with the same name are not in the output: 'twice'"
 
 
