@@ -74,12 +74,19 @@ class Trainer:
             set_seed(int(own.generate_state(1)[0]))
         self.share = Share(accelerator)
         sizes = [sum(model.encoder.inputs.sizes(sentence.words)) for sentence in sentences]
-        blocks = group_blocks(sentences) if model.encoder.inputs.block else None
+        has_blocks = model.encoder.inputs.block > 0
         self.batches = LengthGroupedBatches(
-            sizes, settings.batch_size, settings.seed, self.process, self.processes, blocks
+            sizes,
+            settings.batch_size,
+            settings.seed,
+            self.process,
+            self.processes,
+            blocks=group_blocks(sentences) if has_blocks else None,
+            without_context=_WITHOUT_CONTEXT if has_blocks else 0.0,
         )
+        alone = [replace(one, left=(), right=()) for one in sentences] if has_blocks else []
         self.loader: DataLoader[Any] = DataLoader(
-            sentences,  # type: ignore[arg-type]
+            [*sentences, *alone],  # type: ignore[arg-type]
             batch_sampler=self.batches,
             collate_fn=self._collate,
         )
@@ -106,8 +113,6 @@ class Trainer:
         All processes must compute a gradient, even for an empty part of a batch.
         """
         if sentences:
-            if self.model.encoder.inputs.block and torch.rand(()) < _WITHOUT_CONTEXT:
-                sentences = [replace(sentence, left=(), right=()) for sentence in sentences]
             return self.model.collate(sentences)
         return self.model.collate(self.sentences[:1]) | {"empty": torch.ones(1)}
 

@@ -41,6 +41,32 @@ def test_blocks_stay_together(sizes: list[list[int]], batch_size: int) -> None:
     assert max(counts) == min(max(1, round(batch_size / mean)), len(blocks))
 
 
+@given(
+    st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=9), min_size=1, max_size=50),
+    batch_sizes,
+    st.floats(0, 1),
+)
+def test_share_of_batches_has_the_sentences_of_other_blocks_without_context(
+    sizes: list[list[int]], batch_size: int, share: float
+) -> None:
+    numbers = itertools.count()
+    blocks = [[next(numbers) for _ in block] for block in sizes]
+    count = next(numbers)
+    batches = LengthGroupedBatches(
+        [size for block in sizes for size in block], batch_size, 1, blocks=blocks, without_context=share
+    )
+    lists = list(batches)
+    assert len(lists) == len(batches)
+    alone = [batch for batch in lists if batch[0] >= count]
+    assert len(alone) == round(share * len(lists))
+    assert all(min(batch) >= count for batch in alone)
+    assert sorted(index % count for batch in lists for index in batch) == list(range(count))
+    for block in blocks:
+        assert len({index < count for batch in lists for index in batch if index % count in block}) == 1
+    lengths = list(map(len, alone))
+    assert max(lengths, default=0) - min(lengths, default=0) <= 1
+
+
 def of_epoch(epoch: int, seed: int = 1, count: int = 100) -> list[list[int]]:
     batches = LengthGroupedBatches([1 + position % 7 for position in range(count)], 4, seed)
     batches.set_epoch(epoch)
