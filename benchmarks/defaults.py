@@ -10,7 +10,8 @@ sentences of GUM with its names alone, outermost ones, scored on the development
 the scored sentences is the best one of the other half. Models that read the sentences of a document
 together are also scored on each sentence by itself. Each run appends a line with the name, the settings and
 the commit to `results/defaults.jsonl`; `python -m benchmarks.tables` writes their means and standard
-deviations into docs/defaults.md.
+deviations into docs/defaults.md. `--keep FOLDER` writes the candidates of each run with their confidences,
+for `benchmarks.thresholds`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from benchmarks.common import (
 )
 from fencepost import Sentence
 from fencepost.config import Config
+from fencepost.data import write
 from fencepost.evaluation import evaluate, fit_threshold, match
 from fencepost.training import hold_out, train
 from fencepost.training.scoring import make_recogniser
@@ -55,19 +57,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--name", default="defaults", help="what the settings are called in the table")
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
+    parser.add_argument("--keep", type=Path, help="folder for the candidates of each run")
     arguments = parser.parse_args()
     if corpora() is None:
         report({"benchmark": "defaults", "skipped": "no corpora"})
     else:
         for corpus in arguments.corpora:
             for seed in arguments.seeds:
-                line = compare(corpus, seed, arguments.name, arguments.changes)
+                line = compare(corpus, seed, arguments.name, arguments.changes, arguments.keep)
                 with FILE.open("a", encoding="utf-8") as stream:
                     stream.write(json.dumps(line) + "\n")
                 report({"benchmark": "defaults", **line})
 
 
-def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[str, Any]:
+def compare(
+    corpus: str, seed: int, name: str, changes: Sequence[str], keep: Path | None = None
+) -> dict[str, Any]:
     """Train and score a model; return the line of the results."""
     parts = read_corpus("gum-named" if corpus == "gum-documents" else corpus)
     if corpus == "genia":
@@ -90,6 +95,10 @@ def compare(corpus: str, seed: int, name: str, changes: Sequence[str]) -> dict[s
     usual = model.config.predict.default_threshold
     recogniser = make_recogniser(model).with_options(threshold=0.02)
     predicted = list(recogniser.predict(scored))
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        for part, sentences in (("gold", scored), ("candidates", predicted)):
+            write(sentences, keep / f"{corpus}-{seed}-{part}.jsonl")
     at_usual = evaluate(scored, keep_above(predicted, usual)).overall.f1
     halves = [(scored[part::2], predicted[part::2]) for part in (0, 1)]
     cuts = [fit_threshold(match(*half)) or usual for half in halves]
