@@ -33,7 +33,10 @@ from benchmarks.common import (
     say,
 )
 
-PAGES = (["benchmarks.peers", "--page"], ["benchmarks.claims", "--page"], ["benchmarks.tables"])
+PAGES = (
+    *([f"benchmarks.{name}", "--page"] for name in ("peers", "claims", "papers")),
+    ["benchmarks.tables"],
+)
 UNITS = {"h": 3600, "m": 60, "s": 1}
 
 
@@ -86,7 +89,9 @@ def list_commands(folder: Path, seeds: int, since: str | None) -> Iterator[list[
         others = ["gum-named", "gum", "weibo", "resume"]
         yield ["benchmarks.peers", *up_to, "--corpora", *others, "--tools", *quick]
         yield ["benchmarks.peers", *up_to, "--tools", "span-marker", "--corpora", "wnut17"]
-    yield ["benchmarks.claims", "--all", "--train", "--runs", str(folder / "claims"), "--seeds", "5"]
+    runs = ["--runs", str(folder / "claims")]
+    yield ["benchmarks.claims", "--all", "--train", *runs, "--seeds", "5"]
+    yield ["benchmarks.papers", *runs, "--seeds", "3", "--jobs", "2"]
 
 
 def start_in_background(folder: Path) -> dict[str, object]:

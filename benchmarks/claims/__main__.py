@@ -9,7 +9,7 @@ from pathlib import Path
 import benchmarks.claims
 from benchmarks.claims.claims import CLAIMS, Claim
 from benchmarks.claims.page import RESULTS, page
-from benchmarks.claims.runs import SEEDS, SETTINGS, Runs, made_with
+from benchmarks.claims.runs import SEEDS, Runs, made_with
 from benchmarks.common import ROOT, corpora, is_after_deadline, machine, report, say
 
 PAGE = ROOT / "docs" / "claims.md"
@@ -62,10 +62,10 @@ def judged(claim: Claim, runs: Runs, *, train: bool) -> str:
         "number_is": claim.number,
         "holds_if": claim.rule,
         "variants": [
-            [variant.method, *SETTINGS[variant.method], *variant.changes, f"share={variant.share:g}"]
-            for variant in claim.variants
+            [variant.method, *variant.settings, f"share={variant.share:g}"] for variant in claim.variants
         ],
         **made_with(),
+        "commits": sorted({group[seed].commit for group in groups for seed in result.seeds if seed in group}),
         **result.to_dict(),
     }
     RESULTS.mkdir(exist_ok=True)

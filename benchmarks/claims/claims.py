@@ -167,7 +167,7 @@ def _decoding(name: str, mode: str) -> Callable[..., Judgement]:
 
     def judged(models: Group) -> Judgement:
         seeds = sorted(models)
-        tables = {str(seed): _tables(models[seed], "offsets")["decoding"] for seed in seeds}
+        tables = {str(seed): make_tables(models[seed], "offsets")["decoding"] for seed in seeds}
         scores = {seed: {m: asdict(one) for m, one in table.items()} for seed, table in tables.items()}
         number = estimate([of[mode][name] - of["centre"][name] for of in scores.values()])
         return Judgement(number, above(number), seeds, {"scores": scores})
@@ -179,7 +179,8 @@ _TABLES: dict[tuple[str, str], Any] = {}
 """By run and report: two claims look at the same."""
 
 
-def _tables(run: FinishedRun, name: str) -> Any:
+def make_tables(run: FinishedRun, name: str) -> Any:
+    """Return the tables of a report on the test data."""
     key = (str(run.folder), name)
     if key not in _TABLES:
         recogniser = run.recogniser()
@@ -220,7 +221,7 @@ def _long(run: FinishedRun, longest: int) -> dict[str, float]:
 
 def filter_leaves_three(models: Group) -> Judgement:
     seeds = sorted(models)
-    tables = {str(seed): dict(_tables(models[seed], "stages")["spans"]) for seed in seeds}
+    tables = {str(seed): dict(make_tables(models[seed], "stages")["spans"]) for seed in seeds}
     number = estimate([table["after the filter"]["per entity"] for table in tables.values()])
     evidence = {seed: {stage: dict(row) for stage, row in table.items()} for seed, table in tables.items()}
     return Judgement(number, within(number, 2, 4), seeds, {"stages": evidence})

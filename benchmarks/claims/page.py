@@ -29,6 +29,7 @@ differences between them, with a 95 % confidence interval by Student's t. A clai
 interval is where the claim says, does **not hold** if none of it is, and is **undecided within noise**
 otherwise, and always with fewer than three seeds. The results may differ for other corpora, larger encoders
 and longer training. With three seeds, the interval is wide: undecided does not mean wrong.
+[The tables of the papers](papers.md) are made of the same and further runs.
 """
 
 

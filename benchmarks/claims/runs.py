@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import corpora, machine, say
+from benchmarks.common import code_version, corpora, machine, say
 
 if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
@@ -33,6 +34,9 @@ SETTINGS = {
 }
 """What differs from the defaults in all runs of a method, which read each sentence by itself."""
 
+COMMIT = "commit"
+"""File in the folder of a run: the version of the code that completed it."""
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -41,6 +45,11 @@ class Variant:
     method: str
     changes: tuple[str, ...] = ()
     share: float = SHARE
+
+    @property
+    def settings(self) -> list[str]:
+        """All settings that differ from the defaults."""
+        return ["encoder.block=0", *SETTINGS[self.method], *self.changes]
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,12 @@ class FinishedRun:
     @property
     def test(self) -> dict[str, Any]:
         return dict(self.metrics["test"])
+
+    @property
+    def commit(self) -> str:
+        """Version of the code, which runs from before it was recorded do not have."""
+        path = self.folder / COMMIT
+        return path.read_text(encoding="utf-8") if path.is_file() else "unknown"
 
     @property
     def dev_losses(self) -> list[float]:
@@ -84,22 +99,20 @@ class Runs:
         sweep = self._sweep(variant)
         return {run.seed: FinishedRun(run.seed, run.folder) for run in sweep.find_runs("complete")}
 
-    def train(self, variant: Variant) -> None:
-        """Train the runs of a variant that are not finished."""
+    def train(self, variant: Variant, seeds: Collection[int] | None = None, jobs: int = 1) -> None:
+        """Train the runs of a variant that are not finished; with `seeds`, only those."""
         sweep = self._sweep(variant)
-        for ended in sweep.run():
+        sweep.runs = [run for run in sweep.runs if seeds is None or run.seed in seeds]
+        for ended in sweep.run(jobs):
+            if not ended.failure:
+                (ended.task.folder / COMMIT).write_text(code_version(), encoding="utf-8")
             say(f"{variant.method} {ended.task.label}: {ended.failure.message if ended.failure else 'done'}")
 
     def _sweep(self, variant: Variant) -> Sweep:
         from fencepost.config import Config
         from fencepost.experiments.sweep import GridCell, Sweep
 
-        changes = [
-            f"method.name={variant.method}",
-            "encoder.block=0",
-            *SETTINGS[variant.method],
-            *variant.changes,
-        ]
+        changes = [f"method.name={variant.method}", *variant.settings]
         cell = GridCell(variant.changes, variant.share)
         config = Config.compose(changes=changes, flags={"training": {"seed": 1}})
         return Sweep(self.folder / variant.method, {cell: config}, self.seeds, data())
