@@ -361,6 +361,35 @@ def make_trials_table() -> str:
     return format_table(header, rows)
 
 
+def make_thresholds_table() -> str:
+    """Return the comparison of rules for the threshold."""
+    outcome = json.loads((RESULTS / "thresholds.json").read_text(encoding="utf-8"))
+    rows = [
+        [
+            row["corpus"],
+            row["size"].replace("genres", "half of the genres"),
+            str(row["seeds"]),
+            *(
+                f"{100 * row['f1'][rule]:.1f} ± {100 * row['deviation'][rule]:.1f}"
+                for rule in ("best", "half", "default")
+            ),
+        ]
+        for row in outcome["results"]
+    ]
+    header = [
+        "corpus",
+        "development sentences",
+        "models",
+        "highest F1",
+        "half of the highest F1",
+        "always 0.4",
+    ]
+    return (
+        format_table(header, rows)
+        + f"\n\nMeasured by `python -m benchmarks.thresholds FOLDER`, {list_commits([outcome])}."
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "quality": make_quality_table,
     "more": make_more_table,
@@ -368,6 +397,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "consensus": make_consensus_table,
     "distil": make_distil_table,
     "defaults": make_defaults_table,
+    "thresholds": make_thresholds_table,
     "peers": make_peers_table,
     "shipped": make_shipped_table,
     "shipped-trials": make_trials_table,

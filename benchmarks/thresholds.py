@@ -7,29 +7,37 @@ A part of the scored sentences, drawn at random, whole documents if there are an
 which each rule fits a threshold; the rest is scored with it. For `gum-documents`, a second comparison draws
 genres, so that the development data is of another kind than what is scored. Rules: `best`, the threshold with
 the best F1; `half`, half of that best F1, as a calibrated confidence, which is the optimum if confidences are
-calibrated; `default`, the threshold of models without development data. Prints one JSON object as its last
-line: the mean F1 of each rule, by corpus and number of development sentences, and the standard deviation over
-the draws.
+calibrated (the one that training uses); `default`, the threshold of models without development data. Prints
+one JSON object as its last line and writes it to `results/thresholds.json`: the mean F1 of each rule, by
+corpus and number of development sentences, and the standard deviation over the draws. `python -m
+benchmarks.tables` makes the table in docs/defaults.md from it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common import machine, report, say_table
+from benchmarks.common import RESULTS, code_version, machine, report, say_table
 from fencepost.data import read
 from fencepost.evaluation import Temperature
 
 SIZES = (50, 100, 200, 400, 800)
 DEFAULT = 0.4
 GENRES = "genres"
+FILE = RESULTS / "thresholds.json"
+
+Sample = tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], int]
+"""Confidences by falling value, whether each candidate is correct, and the number of gold entities."""
+
+Rule = Callable[[npt.NDArray[np.float64], npt.NDArray[np.bool_], int], float]
 
 
 @dataclass(frozen=True)
@@ -64,13 +72,9 @@ class Scored:
             *(np.unique(names, return_inverse=True)[1] for names in (documents, genres)),
         )
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], int]:
-        """Return confidences, whether each is correct, and the number of gold entities of some sentences."""
+    def take(self, chosen: npt.NDArray[np.bool_]) -> Sample:
         own = chosen[self.sentence]
         return self.confidence[own], self.correct[own], int(self.gold[chosen].sum())
-
-
-Rule = Callable[[npt.NDArray[np.float64], npt.NDArray[np.bool_], int], float]
 
 
 def compute_f1(correct: npt.NDArray[np.bool_], gold: int) -> npt.NDArray[np.float64]:
@@ -93,17 +97,7 @@ def fit_half(confidence: npt.NDArray[np.float64], correct: npt.NDArray[np.bool_]
     return float(temperature.undo(np.array([best / 2]))[0])
 
 
-def fit_mean(confidence: npt.NDArray[np.float64], correct: npt.NDArray[np.bool_], gold: int) -> float:
-    """The mean of the two other rules."""
-    return (fit_best(confidence, correct, gold) + fit_half(confidence, correct, gold)) / 2
-
-
-RULES: dict[str, Rule] = {
-    "best": fit_best,
-    "half": fit_half,
-    "mean": fit_mean,
-    "default": lambda *_: DEFAULT,
-}
+RULES: dict[str, Rule] = {"best": fit_best, "half": fit_half, "default": lambda *_: DEFAULT}
 
 
 def main() -> None:
@@ -112,6 +106,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--out", type=Path, default=FILE)
     arguments = parser.parse_args()
     scores: dict[tuple[str, str], dict[str, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(arguments.folder.glob("*-gold.jsonl")):
@@ -123,11 +118,18 @@ def main() -> None:
     rows, result = [], []
     for (corpus, size), by_rule in scores.items():
         means = {rule: float(np.mean(values)) for rule, values in by_rule.items()}
-        spread = {rule: float(np.mean([np.std(of_seed) for of_seed in values])) for rule, values in by_rule.items()}
-        rows.append([corpus, size, *(f"{100 * means[rule]:.2f} ± {100 * spread[rule]:.2f}" for rule in RULES)])
-        result.append({"corpus": corpus, "size": size, "seeds": len(by_rule["best"]), "f1": means, "deviation": spread})
+        spread = {rule: float(np.mean(np.std(values, axis=1))) for rule, values in by_rule.items()}
+        rows.append([corpus, size, *(percent(means[rule], spread[rule]) for rule in RULES)])
+        seeds = len(by_rule["best"])
+        result.append({"corpus": corpus, "size": size, "seeds": seeds, "f1": means, "deviation": spread})
     say_table(header, rows)
-    report({"benchmark": "thresholds", **machine(), "draws": arguments.draws, "results": result})
+    outcome = {**machine(), "commit": code_version(), "draws": arguments.draws, "results": result}
+    arguments.out.write_text(json.dumps(outcome, indent=1) + "\n", encoding="utf-8")
+    report({"benchmark": "thresholds", **outcome})
+
+
+def percent(mean: float, deviation: float) -> str:
+    return f"{100 * mean:.2f} ± {100 * deviation:.2f}"
 
 
 def compare(scored: Scored, draws: int) -> dict[tuple[str, str], list[float]]:

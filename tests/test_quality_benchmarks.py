@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from benchmarks import common, learning_curve, quality
+from benchmarks import common, learning_curve, quality, thresholds
 from benchmarks.common import Task, draw, percent, run_tasks, scores_of, summarise
 from fencepost import Entity, Sentence
 from fencepost.config import Config
-from fencepost.evaluation import evaluate
+from fencepost.data import write
+from fencepost.evaluation import evaluate, fit_threshold, match
 from fencepost.methods.registry import METHODS
 
 FLAT = Sentence(list("abcdefg"), [Entity(0, 1, "X"), Entity(1, 3, "X"), Entity(4, 7, "Y")])
@@ -184,3 +186,32 @@ def test_auto_is_compared_with_the_best_number_of_epochs():
 def test_is_accepted_checks_the_number_of_epochs():
     assert learning_curve.is_accepted("12")
     assert not learning_curve.is_accepted("many")
+
+
+def test_thresholds_of_candidates_are_compared_on_other_documents(tmp_path, monkeypatch, capsys):
+    """The rule `half` is that of training."""
+    rng = np.random.default_rng(0)
+    gold, candidates = [], []
+    for number in range(120):
+        words, doc = list("abcdefgh"), f"GUM_{'news' if number < 60 else 'bio'}_{number // 10}"
+        chances = rng.random(8)
+        spans = [Entity(at, at + 1, "X", float(chance)) for at, chance in enumerate(chances)]
+        own = [span for span in spans if rng.random() < span.score]
+        gold.append(Sentence(words, [Entity(*span.key) for span in own], doc=doc))
+        candidates.append(Sentence(words, spans, doc=doc))
+    for part, sentences in (("gold", gold), ("candidates", candidates)):
+        write(sentences, tmp_path / f"gum-1-{part}.jsonl")
+    scored = thresholds.Scored.load(tmp_path, "gum-1")
+    everything = scored.take(np.ones(120, dtype=bool))
+    assert thresholds.fit_half(*everything) == pytest.approx(fit_threshold(match(gold, candidates)))
+    chosen = thresholds.draw(scored.document, 25, np.random.default_rng(0))
+    assert chosen.sum() == 30  # three documents of ten sentences
+    out = tmp_path / "thresholds.json"
+    monkeypatch.setattr(sys, "argv", ["thresholds", str(tmp_path), "--draws", "5", "--out", str(out)])
+    thresholds.main()
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
+    assert [row["size"] for row in result] == ["50", "genres"]
+    for row in result:
+        assert row["seeds"] == 1
+        assert row["f1"]["half"] == pytest.approx(3 - 5**0.5, abs=0.06)  # the best of uniform probabilities
+    assert json.loads(out.read_text())["results"] == result

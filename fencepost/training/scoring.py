@@ -65,20 +65,22 @@ def score_development(
 def _predict_tuned(
     model: Model, dev: Sequence[Sentence], settings: PredictSettings, accelerator: Accelerator, watch: Watch
 ) -> tuple[list[Sentence], dict[str, float]]:
-    """Return predictions with the threshold that is set, or else with the best F1 and scores about it."""
+    """Return predictions with the threshold that is set, or else with a fitted one and scores about it."""
     if settings.threshold is not None:
         model.set_predict(settings)
         return list(make_recogniser(model, accelerator).predict(dev, watch)), {}
     model.set_predict(settings.with_changes({"threshold": _LENIENT}))
     predicted = list(make_recogniser(model, accelerator).predict(dev, watch))
     default = settings.default_threshold
-    best = fit_threshold(match(dev, predicted))  # None if no prediction is right
+    fitted = fit_threshold(match(dev, predicted))  # None if no prediction is correct
     model.set_predict(
-        settings if best is None else settings.with_changes({"threshold": dict.fromkeys(model.types, best)})
+        settings
+        if fitted is None
+        else settings.with_changes({"threshold": dict.fromkeys(model.types, fitted)})
     )
-    best = default if best is None else best
+    fitted = default if fitted is None else fitted
     default_f1 = evaluate(dev, _select_above(predicted, default)).overall.f1
-    return _select_above(predicted, best), {"dev_threshold": best, "dev_f1_default_threshold": default_f1}
+    return _select_above(predicted, fitted), {"dev_threshold": fitted, "dev_f1_default_threshold": default_f1}
 
 
 def _select_above(sentences: Sequence[Sentence], threshold: float) -> list[Sentence]:

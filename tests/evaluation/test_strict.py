@@ -14,7 +14,8 @@ from seqeval.scheme import IOB2
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.errors import UsageError
-from fencepost.evaluation import Evaluation, Matches, Score, evaluate, fit_threshold, match
+from fencepost.evaluation import Evaluation, Matches, Score, Temperature, evaluate, fit_threshold, match
+from fencepost.evaluation.calibration import BoolArray, FloatArray
 
 Pair = tuple[Sentence, Sentence]
 
@@ -39,7 +40,7 @@ def test_scores_by_length_group_equal_those_by_hand() -> None:
     assert result.by_length_group([6, 30]) == {"6-29": Score.of(1, 2, 1), "30 or more": Score.of(0, 0, 0)}
 
 
-# --- The best threshold ----------------------------------------------------------------------------------
+# --- The fitted threshold --------------------------------------------------------------------------------
 
 
 def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
@@ -52,41 +53,41 @@ def scored(gold: int, *predictions: tuple[float, bool]) -> Matches:
     return compare([(true, sentence(length, *predicted))])
 
 
-def test_fitted_threshold_equals_the_value_by_hand() -> None:
+def test_fitted_threshold_is_half_of_the_best_f1_once_calibrated() -> None:
     # F1 after each: 2/5, 4/6, 4/7, 6/8, 6/9
-    matches = scored(4, (0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.3, False))
-    assert fit_threshold(matches) == pytest.approx(0.4)
-    assert fit_threshold(scored(1, (0.9, True), (0.5, False))) == pytest.approx(0.7)
-    assert fit_threshold(scored(2, (0.9, True), (0.5, True))) == 0.5  # no prediction is below it
+    predictions = ((0.9, True), (0.8, True), (0.7, False), (0.5, True), (0.3, False))
+    threshold = fit_threshold(scored(4, *predictions))
+    temperature = Temperature.fit(*zip(*predictions, strict=True))
+    assert temperature.apply(np.array([threshold]))[0] == pytest.approx(6 / 8 / 2)
     assert fit_threshold(scored(3, (0.9, False))) is None
     assert fit_threshold(scored(3)) is None
 
 
-def test_threshold_does_not_separate_equal_confidences() -> None:
-    # after the second one F1 would be 4/6, but the third has the same confidence: 4/7 against 2/5
-    assert fit_threshold(scored(4, (0.9, True), (0.8, True), (0.8, False), (0.1, False))) == pytest.approx(
-        0.45
+@pytest.mark.parametrize(("power", "missed"), [(1, 0), (1.5, 0), (1, 400), (0.3, 100)])
+def test_fitted_threshold_has_the_best_f1_of_many_other_predictions(power: float, missed: int) -> None:
+    """Of confidences that are the probabilities of being correct, and of others that only grow with these."""
+    random = np.random.default_rng(0)
+
+    def draw(count: int) -> tuple[FloatArray, BoolArray]:
+        probability = random.random(count)
+        logit = 3 * np.log(probability / (1 - probability)) - 1
+        return 1 / (1 + np.exp(-power * logit)), random.random(count) < probability
+
+    confidence, correct = draw(500)
+    gold = int(correct.sum()) + missed
+    threshold = fit_threshold(scored(gold, *zip(confidence.tolist(), correct.tolist(), strict=True)))
+    assert threshold is not None
+    confidence, correct = draw(100_000)
+    gold = int(correct.sum()) + 200 * missed
+
+    def f1(minimum: float) -> float:
+        is_predicted = confidence >= minimum
+        return Score.of(int(correct[is_predicted].sum()), int(is_predicted.sum()), gold).f1
+
+    assert (
+        f1(threshold)
+        >= max(f1(minimum) for minimum in np.quantile(confidence, np.arange(0, 1, 0.01))) - 0.005
     )
-
-
-@given(
-    st.integers(1, 8),
-    st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.8, 1.0]), st.booleans()), max_size=12),
-)
-def test_no_other_threshold_has_a_better_f1(gold: int, predictions: list[tuple[float, bool]]) -> None:
-    assume(sum(hit for _, hit in predictions) <= gold)
-    matches = scored(gold, *predictions)
-    threshold = fit_threshold(matches)
-
-    def f1(least: float) -> float:
-        hits = [hit for score, hit in predictions if score >= least]
-        return Score.of(sum(hits), len(hits), gold).f1
-
-    if not any(hit for _, hit in predictions):
-        assert threshold is None
-    else:
-        assert threshold is not None
-        assert f1(threshold) == max(f1(minimum) for minimum in np.arange(0.05, 1.05, 0.05))
 
 
 # --- Examples by hand -----------------------------------------------------------------------------

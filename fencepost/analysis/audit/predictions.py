@@ -66,7 +66,7 @@ def select_entities(
 ) -> list[Sentence]:
     """Return the sentences with the candidates that do not overlap illegally and reach the threshold.
 
-    The threshold is that of the settings if it is a single number, and otherwise the one with the best F1.
+    The threshold is that of the settings if it is a single number, and otherwise fitted.
     """
     fitted = config.predict.fitted(sentences).select
     mode = fitted if fitted in ("flat", "nested") else "keep-all"
