@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
-from fencepost.cli.groups import argument, option
+from fencepost.cli.groups import REQUIRED, argument, option
 from fencepost.cli.models import Device, find_text_rules
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError, require_extra
@@ -17,19 +17,15 @@ if TYPE_CHECKING:
 
 @command("combine")
 def combine(
-    models: Annotated[
-        list[Path], argument("MODEL...", "Folders or names of two or more models with the same types.")
-    ],
-    out: Annotated[Path, option("--out", "Folder for the combination; new or empty.", metavar="FOLDER")],
+    *,
+    models: list[Path] = argument("MODEL...", "Folders or names of two or more models with the same types."),
+    out: Path = option(REQUIRED, "Folder for the combination; new or empty.", metavar="FOLDER"),
     reading: ReadingOptions,
-    dev: Annotated[
-        str | None,
-        option(
-            "--dev",
-            "Development data, to fit weights, threshold and calibration. Default: equal weights.",
-            metavar="DATA",
-        ),
-    ] = None,
+    dev: str | None = option(
+        None,
+        "Development data, to fit weights, threshold and calibration. Default: equal weights.",
+        metavar="DATA",
+    ),
     device: Device = "auto",
     json: Json = None,
 ) -> None:

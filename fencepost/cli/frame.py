@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from fencepost import __version__
-from fencepost.cli.groups import expand_groups, option
+from fencepost.cli.groups import expand_groups
 from fencepost.errors import DataError, FencepostError, LanguageWarning, UsageError, describe_error
 
 FAILED, WRONG = 1, 2
@@ -34,10 +34,10 @@ Quiet = Annotated[
 ]
 Json = Annotated[
     Path | None,
-    option(
+    typer.Option(
         "--json",
-        "Write the result as JSON to a file whose name ends in .json, or else to standard output.",
-        OUTPUT,
+        help="Write the result as JSON to a file whose name ends in .json, or else to standard output.",
+        rich_help_panel=OUTPUT,
         metavar="[FILE.json]",
     ),
 ]

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+
 from fencepost.cli.groups import OptionGroup, option
 from fencepost.errors import FencepostError, UsageError
 from fencepost.runtime.folder import read_saved_config
@@ -25,19 +27,24 @@ DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 LinesName = Literal["auto", "break", "join"]
 Changes = Annotated[
     list[str] | None,
-    option(
+    typer.Option(
         "--set",
-        "Change a prediction setting, for example predict.select=flat; repeatable.",
-        MODEL,
+        help="Change a prediction setting, for example predict.select=flat; repeatable.",
+        rich_help_panel=MODEL,
         metavar="KEY=VALUE",
     ),
 ]
 Threads = Annotated[
-    int | None, option("--threads", "Number of threads. Default: one per core.", MODEL, min=1)
+    int | None,
+    typer.Option("--threads", help="Number of threads. Default: one per core.", rich_help_panel=MODEL, min=1),
 ]
 Device = Annotated[
     DeviceName,
-    option("--device", "Device for PyTorch; auto uses the first available of cuda, mps and cpu.", MODEL),
+    typer.Option(
+        "--device",
+        help="Device for PyTorch; auto uses the first available of cuda, mps and cpu.",
+        rich_help_panel=MODEL,
+    ),
 ]
 
 
@@ -61,14 +68,11 @@ class ModelOptions(OptionGroup):
 
     title = MODEL
 
-    engine: Annotated[
-        EngineName,
-        option(
-            "--engine",
-            "Engine that runs the model: int8 or onnx, after fencepost export, or pytorch; auto uses the "
-            "first of these that is available, int8 only if the export was checked.",
-        ),
-    ] = "auto"
+    engine: EngineName = option(
+        "auto",
+        "Engine that runs the model: int8 or onnx, after fencepost export, or pytorch; auto uses the "
+        "first of these that is available, int8 only if the export was checked.",
+    )
     device: Device = "auto"
     threads: Threads = None
     changes: Changes = None
