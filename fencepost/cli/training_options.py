@@ -144,7 +144,7 @@ def compose_settings(
     base = recipes.recipe(recipe).config if recipe is not None else base
     with require_extra("train"):
         from fencepost.config import Config
-        from fencepost.training.run import RUN_FILE
+        from fencepost.training.folder import RUN_FILE
     overrides = {
         part: {key: value for key, value in values.items() if value is not None}
         for part, values in option_values.items()

@@ -29,18 +29,12 @@ from fencepost.experiments.trials import (
     tidy,
     write_failure,
 )
-from fencepost.experiments.variants import add_boundary_noise, sample_share
 from fencepost.experiments.workers import Failure, TaskResult, run_in_processes, run_task
 from fencepost.settings import merge_trees
-from fencepost.training.run import (
-    RESULT_FILE,
-    compute_fingerprint,
-    describe_differences,
-    has_data,
-    prepare_sentences,
-)
+from fencepost.training.data import compute_fingerprint, prepare_sentences
+from fencepost.training.folder import RESULT_FILE, describe_differences, has_data
 
-__all__ = ["Data", "GridCell", "Sweep", "Trial", "add_boundary_noise", "make_cells", "sample_share"]
+__all__ = ["Data", "GridCell", "Sweep", "Trial", "make_cells"]
 
 _ADVICE = "remove the folder to train it again, or give another --out"
 

@@ -28,7 +28,8 @@ from fencepost.experiments.variants import add_boundary_noise, sample_share
 from fencepost.experiments.workers import Failure
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.folder import CONFIG_FILE, SUMS_FILE, WEIGHTS_FILE
-from fencepost.training.run import RESULT_FILE, RUN_FILE, AfterEpoch, remove_checkpoints, train
+from fencepost.training.folder import RESULT_FILE, RUN_FILE, remove_checkpoints
+from fencepost.training.run import AfterEpoch, train
 
 State = Literal["planned", "running", "complete", "pruned", "failed"]
 """State of a trial: "running" from its first file on, even without a process; "pruned" if stopped early."""

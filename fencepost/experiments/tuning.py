@@ -39,7 +39,8 @@ from fencepost.experiments.tuning_space import Space, change_config, dump_space,
 from fencepost.experiments.tuning_study import RunningTrial, Search, Study, TrialRecord
 from fencepost.experiments.workers import run_task
 from fencepost.runtime.loading import load
-from fencepost.training.run import RESULT_FILE, compute_fingerprint, prepare_sentences
+from fencepost.training.data import compute_fingerprint, prepare_sentences
+from fencepost.training.folder import RESULT_FILE
 from fencepost.training.trainer import Diverged
 
 __all__ = ["Data", "TrialRecord", "Tuning"]

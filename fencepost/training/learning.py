@@ -150,7 +150,7 @@ def _compose_settings(
     """Return all settings; without `config`, a resumed training has those in its folder."""
     from fencepost.config import Config
     from fencepost.experiments import recipes
-    from fencepost.training.run import RUN_FILE
+    from fencepost.training.folder import RUN_FILE
 
     base = recipes.recipe(recipe).config if recipe is not None else None
     changes = {

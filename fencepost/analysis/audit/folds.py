@@ -36,7 +36,9 @@ from fencepost.experiments.trials import (
 from fencepost.experiments.workers import TaskResult, run_in_processes, run_task
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.loading import load
-from fencepost.training.run import compute_fingerprint, is_complete, train
+from fencepost.training.data import compute_fingerprint
+from fencepost.training.folder import is_complete
+from fencepost.training.run import train
 from fencepost.training.scoring import apply_temperature
 
 AUDIT_FILE, CANDIDATES_FILE = "audit.json", "candidates.jsonl"
