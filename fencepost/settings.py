@@ -49,6 +49,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
+    def to_yaml(self) -> str:
+        from yaml import safe_dump
+
+        return safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
 
 def validate_settings(model: type[S], tree: Mapping[str, Any], *, where: str = "", key: str = "") -> S:
     """Return the settings in a tree; raise `UsageError` with the full key of each invalid setting.
