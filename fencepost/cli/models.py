@@ -80,13 +80,24 @@ class ModelOptions(OptionGroup):
     def load(
         self, folder: str | Path, lines: LinesName | None = None, language: str | None = None
     ) -> Recogniser:
-        """Load the model in a folder.
+        """Load the model in a folder; only the engine `pytorch` imports PyTorch.
 
         `lines` and `language` are the rules that split raw text; by default, those of the model.
         """
-        return load_recogniser(
-            Path(folder), self.engine, self.changes, self.threads, language, self.device, lines
+        from fencepost.runtime.loading import load
+
+        recogniser = load(
+            Path(folder),
+            engine=self.engine,
+            device=self.device,
+            threads=self.threads,
+            settings=parse_prediction_changes(Path(folder), self.changes),
+            language=language,
+            lines=lines,
         )
+        if self.threads is not None and recogniser.engine == "pytorch":
+            use_threads(self.threads)
+        return recogniser
 
     def run(self, folder: str | Path, sentences: Sequence[Sentence]) -> ModelRun:
         """Predict the entities of all sentences with the model in a folder."""
@@ -96,33 +107,6 @@ class ModelOptions(OptionGroup):
         seconds = time.perf_counter() - start
         settings = {**try_read_config(Path(folder)), "predict": recogniser.settings}
         return ModelRun(predicted, recogniser.engine, settings, seconds)
-
-
-def load_recogniser(
-    folder: Path,
-    engine: EngineName,
-    changes: Sequence[str] | None,
-    threads: int | None = None,
-    language: str | None = None,
-    device: DeviceName = "auto",
-    lines: LinesName | None = None,
-) -> Recogniser:
-    """Load a model on an engine; only the engine `pytorch` imports PyTorch."""
-    from fencepost.runtime.loading import load
-
-    settings = parse_prediction_changes(folder, changes)
-    recogniser = load(
-        folder,
-        engine=engine,
-        device=device,
-        threads=threads,
-        settings=settings,
-        language=language,
-        lines=lines,
-    )
-    if threads is not None and recogniser.engine == "pytorch":
-        use_threads(threads)
-    return recogniser
 
 
 def use_threads(count: int) -> None:

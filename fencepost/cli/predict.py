@@ -13,8 +13,8 @@ from fencepost.cli.models import (
     Changes,
     Device,
     EngineName,
+    ModelOptions,
     Threads,
-    load_recogniser,
     parse_prediction_changes,
 )
 from fencepost.cli.options import TextOptions
@@ -126,7 +126,8 @@ def predict(
 
     def load(threads: int | None) -> Recogniser:
         name = cast("EngineName", engine.removeprefix("ray").removeprefix(":") or "auto")
-        recogniser = load_recogniser(folder, name, changes, threads, reading.language, device, reading.lines)
+        options = ModelOptions(engine=name, device=device, threads=threads, changes=changes)
+        recogniser = options.load(folder, reading.lines, reading.language)
         selected_types = parse_types(types, recogniser.types)
         minimum = parse_min_confidence(min_confidence)
         return recogniser.with_options(min_confidence=minimum, types=selected_types)
