@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,24 +29,24 @@ if TYPE_CHECKING:
     from fencepost.runtime.recogniser import Recogniser
 
 
+@dataclass
 class RayPrediction:
-    """Prediction of files with Ray."""
+    """Prediction of files with Ray; no option of `unsupported` can be set."""
 
-    def __init__(
-        self,
-        source: str | None,
-        output: str | None,
-        reading: TextOptions,
-        unsupported: Mapping[str, object],
-        *,
-        workers: int | None,
-        threads: int,
-        address: str | None,
-        resume: bool,
-        force: bool,
-    ) -> None:
-        """Find the files; raise `UsageError` for `unsupported` options that are set and for a bad output."""
-        for name, value in {**unsupported, "--pretokenized": reading.pretokenized}.items():
+    source: str | None
+    output: str | None
+    reading: TextOptions
+    unsupported: Mapping[str, object]
+    workers: int | None
+    threads: int
+    address: str | None
+    resume: bool
+    force: bool
+
+    def __post_init__(self) -> None:
+        """Find the files; raise `UsageError` for unsupported options and for a bad output."""
+        source, output = self.source, self.output
+        for name, value in {**self.unsupported, "--pretokenized": self.reading.pretokenized}.items():
             if value:
                 raise UsageError(f"{name} cannot be used with --engine ray")
         if source is None or source == "-":
@@ -54,14 +55,12 @@ class RayPrediction:
             )
         if output is None or output == "-":
             raise UsageError("--engine ray writes one file per input file: give a folder with --output")
-        self.output, self.reading, self.resume = output, reading, resume
-        self.workers, self.threads, self.address = workers, threads, address
-        check_resume_or_force(resume=resume, force=force)
+        check_resume_or_force(resume=self.resume, force=self.force)
         check_no_loop(Path(output))
-        check_ready(address)
+        check_ready(self.address)
         self.files = find_files(source)
         self.folder = OutputFolder(Path(output), len(self.files))
-        self.folder.check(resume=resume, force=force)
+        self.folder.check(resume=self.resume, force=self.force)
         for file in self.files:
             if self.folder.path.resolve() in file.resolve().parents:
                 raise UsageError(f"{file}: the input is inside the output folder; give another --output")
