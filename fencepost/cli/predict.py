@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from fencepost.cli.corpora import OVERLAPS_HELP, OverlapsName
 from fencepost.cli.frame import command
@@ -124,13 +124,13 @@ def predict(
     changes = add_select(changes, flat)
     from fencepost.cli.prediction import Prediction, check_flat, open_texts
 
-    def load(threads: int | None) -> Recogniser:
+    def load(threads: int | None) -> tuple[Recogniser, dict[str, Any]]:
         name = cast("EngineName", engine.removeprefix("ray").removeprefix(":") or "auto")
         options = ModelOptions(engine=name, device=device, threads=threads, changes=changes)
         recogniser = options.load(folder, reading.lines, reading.language)
         selected_types = parse_types(types, recogniser.types)
-        minimum = parse_min_confidence(min_confidence)
-        return recogniser.with_options(min_confidence=minimum, types=selected_types)
+        filters = {"min_confidence": parse_min_confidence(min_confidence), "types": selected_types}
+        return recogniser.with_options(**filters), filters
 
     if engine.startswith("ray"):
         from fencepost.cli.predict_ray import RayPrediction
@@ -148,9 +148,7 @@ def predict(
             resume=resume,
             force=force,
         )
-        recogniser = load(threads or 1)
-        selected_types = parse_types(types, recogniser.types)
-        filters = {"min_confidence": parse_min_confidence(min_confidence), "types": selected_types}
+        recogniser, filters = load(threads or 1)
         job.run(recogniser, parse_prediction_changes(folder, changes), filters, offsets)
         return
     if workers or ray_address:
@@ -162,7 +160,7 @@ def predict(
             "FILE.parquet or -"
         )
     with open_texts(source, texts, reading) as (stream, file):
-        recogniser = load(threads)
+        recogniser, _ = load(threads)
         if target and not isinstance(target, str) and overlaps == "refuse" and not reading.skip_invalid:
             check_flat(recogniser, target)
         prediction = Prediction(recogniser, islice(stream, limit), file, quiet=reading.quiet, unit=offsets)
