@@ -34,8 +34,8 @@ from fencepost.errors import UsageError, require_extra
 from fencepost.runtime.folder import read_saved_config
 
 if TYPE_CHECKING:
+    from fencepost.analysis.method_reports import Tables
     from fencepost.data.entity import Sentence
-    from fencepost.methods.decoder import Row
 
 group = command_group("analyze", "Create the figures and tables of the papers, and of errors, for any model.")
 
@@ -160,10 +160,6 @@ def method(
         of_report = {label: models[label] for label in by_label}
         facts = collect_facts(of_report, data, {label: engines[label] for label in by_label})
         output_analysis(analysis(name, by_label, facts), options.out)
-
-
-Tables = dict[str, dict[str, "Row"]]
-"""Rows of tables by row name, by title of the table."""
 
 
 def _find_reports(folder: str, report: str | None) -> list[str]:
