@@ -79,6 +79,15 @@ def merge_trees(base: Mapping[str, Any], change: Mapping[str, Any]) -> Tree:
     return result
 
 
+def flatten_tree(tree: Mapping[str, Any], prefix: str = "") -> Tree:
+    """Return the values of nested dictionaries by their full keys, as in `--set`."""
+    flat: Tree = {}
+    for key, value in tree.items():
+        whole = f"{prefix}{key}"
+        flat |= flatten_tree(value, f"{whole}.") if isinstance(value, Mapping) else {whole: value}
+    return flat
+
+
 def parse_change(text: str) -> Tree:
     """Return the tree of a `--set` argument: `a.b=1` is `{"a": {"b": 1}}`; the value is YAML."""
     key, equals, value = text.partition("=")

@@ -131,6 +131,14 @@ def lock_folder(out: Path, kind: str) -> Iterator[None]:
         yield
 
 
+def list_entries(folder: Path) -> list[Path]:
+    """Return what a folder contains, if it exists; raise `UsageError` if it cannot be read."""
+    try:
+        return list(folder.iterdir()) if folder.exists() else []
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
+
+
 def make_lock_name(kind: str) -> str:
     return f".{kind}.lock"
 
