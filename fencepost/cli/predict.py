@@ -128,8 +128,8 @@ def predict(
         name = cast("EngineName", engine.removeprefix("ray").removeprefix(":") or "auto")
         options = ModelOptions(engine=name, device=device, threads=threads, changes=changes)
         recogniser = options.load(folder, reading.lines, reading.language)
-        selected_types = parse_types(types, recogniser.types)
-        filters = {"min_confidence": parse_min_confidence(min_confidence), "types": selected_types}
+        filters: dict[str, Any] = {"min_confidence": parse_min_confidence(min_confidence)}
+        filters["types"] = parse_types(types, recogniser.types)
         return recogniser.with_options(**filters), filters
 
     if engine.startswith("ray"):
