@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,9 +88,18 @@ class ConfiguredOptions(SettingsOptions, ReadingOptions):
     def settings(
         self, changes: Sequence[str] = (), resumed: Path | None = None, base: dict[str, Any] | None = None
     ) -> Config:
-        """Return all settings; `changes` are applied after those of `--set`, and `base` replaces a recipe."""
+        """Return all settings; `changes` are applied after those of `--set`, and `base` replaces a recipe.
+
+        Without a file, the settings of the run in the folder `resumed` are used.
+        """
+        from fencepost.experiments import recipes
+
+        if self.recipe is not None:
+            base = recipes.recipe(self.recipe).config
+        with require_extra("train"):
+            from fencepost.training.learning import compose_settings
         changes = [*(self.changes or ()), *changes]
-        return compose_settings(self.recipe, self.config, changes, self.option_values, resumed, base)
+        return compose_settings(self.config, base, self.option_values, resumed, changes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,32 +133,3 @@ class TrainingOptions(DataOptions, ConfiguredOptions):
         if self.dev_share is not None:
             train, dev = hold_out(train, self.dev_share, config.training.seed)
         return train, dev, None if self.test is None else self.read(self.test, text)
-
-
-def compose_settings(
-    recipe: str | None,
-    config: Path | None,
-    changes: Sequence[str] | None,
-    option_values: Mapping[str, Mapping[str, Any]],
-    resumed: Path | None = None,
-    base: dict[str, Any] | None = None,
-) -> Config:
-    """Return all settings: of the recipe, the file, `--set` and the option values that are not None.
-
-    Later ones take precedence. `base` replaces a recipe. Without a file, the settings of the run in the
-    folder `resumed` are used.
-    """
-    from fencepost.experiments import recipes
-
-    base = recipes.recipe(recipe).config if recipe is not None else base
-    with require_extra("train"):
-        from fencepost.config import Config
-        from fencepost.training.folder import RUN_FILE
-    overrides = {
-        part: {key: value for key, value in values.items() if value is not None}
-        for part, values in option_values.items()
-    }
-    if resumed is not None and config is None and (resumed / RUN_FILE).is_file():
-        config = resumed / RUN_FILE
-    overrides = {part: values for part, values in overrides.items() if values}
-    return Config.compose(config, changes or (), overrides, base=base)
