@@ -274,7 +274,7 @@ class _Run:
     def train(self, *, resume: bool, listeners: Sequence[Listener]) -> Adaptation:
         """Train to the end, from the last checkpoint if `resume`; return the result."""
         start = time.perf_counter()
-        checkpoint = checkpoints.find_resumable(self.folder, checkpoints.print_warning) if resume else None
+        checkpoint = checkpoints.find_resumable(self.folder) if resume else None
         checkpoints.remove_newer(self.folder, checkpoint)
         if checkpoint is None:
             self._record({"dev_loss": self._compute_held_out_loss()}, ())

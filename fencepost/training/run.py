@@ -18,7 +18,7 @@ from fencepost.methods.model import Model
 from fencepost.runtime.card import Facts, render_card
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.pytorch import save_model
-from fencepost.training.checkpoint import find_resumable, load_best, print_warning, remove_newer
+from fencepost.training.checkpoint import find_resumable, load_best, remove_newer
 from fencepost.training.data import SoftData, compute_fingerprint, prepare_sentences
 from fencepost.training.diagnosis import explain_failure
 from fencepost.training.folder import (
@@ -112,7 +112,7 @@ def train(
     first = accelerator.process_index == 0
     if first:
         check_run(out, config, data, resume=resume)
-    checkpoint = find_resumable(out / CHECKPOINTS, print_warning) if resume else None
+    checkpoint = find_resumable(out / CHECKPOINTS) if resume else None
     set_seed(config.training.seed)
     model = Model.build(config, prepared) if start is None else start.build(config, prepared)
     listeners: list[Listener] = []
