@@ -69,15 +69,12 @@ def _show(result: Combined, out: Path) -> None:
         table = Table(title="Strict scores on the development data, in percent")
         for name in ("model", "precision", "recall", "F1", "weight"):
             table.add_column(name, justify="left" if name == "model" else "right")
-        rows = zip(result.settings.members, result.members, result.settings.slopes, strict=True)
-        for name, scores, slope in rows:
+        names, weights = result.settings.members, [f"{slope:.2f}" for slope in result.settings.slopes]
+        rows = zip([*names, "combination"], [*result.members, result.dev], [*weights, ""], strict=True)
+        for name, scores, weight in rows:
             one = scores.overall
             values = (f"{100 * value:.1f}" for value in (one.precision, one.recall, one.f1))
-            table.add_row(name, *values, f"{slope:.2f}")
-        one = result.dev.overall
-        table.add_row(
-            "combination", *(f"{100 * value:.1f}" for value in (one.precision, one.recall, one.f1)), ""
-        )
+            table.add_row(name, *values, weight)
         console.print(table)
     else:
         console.print("without development data (--dev), all members have the same weight")
