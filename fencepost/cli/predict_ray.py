@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencepost import __version__
 from fencepost.cli.frame import format_count, say
+from fencepost.cli.options import TextOptions
 from fencepost.cli.predict_arguments import check_resume_or_force
 from fencepost.cli.prediction import describe_counts
 from fencepost.cli.progress import show_bar
@@ -18,15 +19,12 @@ from fencepost.data.writer import check_no_loop
 from fencepost.errors import FencepostError, UsageError
 from fencepost.integrations.ray import Progress, check_ready, open_ray, predict
 from fencepost.runtime.loading import SHIPPED, describe_model
+from fencepost.runtime.offsets import OffsetUnit
 from fencepost.runtime.prediction.folder import OutputFolder
 from fencepost.runtime.prediction.results import Counts
 from fencepost.runtime.prediction.shards import Shard, find_files, plan_shard
+from fencepost.runtime.recogniser import Recogniser
 from fencepost.runtime.threads import count_cores
-
-if TYPE_CHECKING:
-    from fencepost.cli.options import TextOptions
-    from fencepost.runtime.offsets import OffsetUnit
-    from fencepost.runtime.recogniser import Recogniser
 
 
 @dataclass
