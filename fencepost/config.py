@@ -147,11 +147,6 @@ class Config(Settings):
                 cls.parse(of_file, where=str(file))  # names the file if the error is in it
             raise
 
-    def to_yaml(self) -> str:
-        from yaml import safe_dump
-
-        return safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the values: the class is created for the method, and cannot be pickled by name."""
         return Config.parse, (self.model_dump(mode="json"),)

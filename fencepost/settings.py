@@ -49,6 +49,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
+    def to_yaml(self) -> str:
+        from yaml import safe_dump
+
+        return safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
 
 def validate_settings(model: type[S], tree: Mapping[str, Any], *, where: str = "", key: str = "") -> S:
     """Return the settings in a tree; raise `UsageError` with the full key of each invalid setting.
@@ -72,6 +77,15 @@ def merge_trees(base: Mapping[str, Any], change: Mapping[str, Any]) -> Tree:
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
         result[key] = merge_trees(old, value) if both else value  # type: ignore[arg-type]
     return result
+
+
+def flatten_tree(tree: Mapping[str, Any], prefix: str = "") -> Tree:
+    """Return the values of nested dictionaries by their full keys, as in `--set`."""
+    flat: Tree = {}
+    for key, value in tree.items():
+        whole = f"{prefix}{key}"
+        flat |= flatten_tree(value, f"{whole}.") if isinstance(value, Mapping) else {whole: value}
+    return flat
 
 
 def parse_change(text: str) -> Tree:

@@ -19,12 +19,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from fencepost.analysis.phrases import Phrase, PhraseIndex, get_phrase
-
-if TYPE_CHECKING:
-    from fencepost.data.entity import Sentence
+from fencepost.data.entity import Sentence
 
 Check = Literal[
     "article",

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from fencepost.data.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence
 
 Phrase = tuple[str, ...]
 """Words in lower case."""

@@ -79,12 +79,13 @@ def check_target(folder: Path, name: str) -> list[Path]:
         raise UsageError(f"{folder}: cannot be written: no permission to write to {existing}")
     paths = [folder / f"{name}.{kind}" for kind in ("json", "csv", "png", "svg")]
     path = next((path for path in paths if path.exists()), None)
-    if path is not None and not _is_result(paths[0]):
+    if path is not None and not is_result(paths[0]):
         raise UsageError(f"{path}: already exists and is not a result of fencepost; use another --out")
     return paths
 
 
-def _is_result(path: Path) -> bool:
+def is_result(path: Path) -> bool:
+    """Return whether a file is the JSON of a result, of an analysis or of any command."""
     with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8") as stream:
         return stream.read(len(_RESULT)) == _RESULT
     return False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from fencepost.cli.frame import OUTPUT, Json, check_json_target, command, explain_resume, output_result
-from fencepost.cli.groups import argument, option
+from fencepost.cli.groups import REQUIRED, argument, option
 from fencepost.cli.models import Device, LinesName
 from fencepost.cli.options import TextOptions
 from fencepost.cli.progress import format_duration
@@ -21,25 +21,21 @@ if TYPE_CHECKING:
 
 @command("adapt")
 def adapt(
-    encoder: Annotated[str, argument("ENCODER", "minilm, a folder, or a name on the Hugging Face Hub.")],
-    texts: Annotated[
-        str, argument("TEXTS", "Raw text: any file that predict reads. Entities of a corpus are ignored.")
-    ],
-    out: Annotated[Path, option("--out", "Folder for the encoder; new or empty.", metavar="FOLDER")],
+    *,
+    encoder: str = argument("ENCODER", "minilm, a folder, or a name on the Hugging Face Hub."),
+    texts: str = argument(
+        "TEXTS", "Raw text: any file that predict reads. Entities of a corpus are ignored."
+    ),
+    out: Path = option(REQUIRED, "Folder for the encoder; new or empty.", metavar="FOLDER"),
     reading: TextOptions,
-    epochs: Annotated[int, option("--epochs", "Number of epochs.", min=1)] = 3,
-    batch_size: Annotated[int, option("--batch-size", "Number of sentences in a batch.", min=1)] = 32,
-    learning_rate: Annotated[
-        float | None,
-        option(
-            "--learning-rate", "Highest learning rate. Default: 3e-4, or less for encoders wider than 384."
-        ),
-    ] = None,
-    masked: Annotated[
-        float, option("--masked", "Share of the words that are hidden.", min=0.01, max=0.9)
-    ] = 0.2,
-    seed: Annotated[int, option("--seed", "Random seed.", min=0)] = 1,
-    resume: Annotated[bool, option("--resume", "Continue an interrupted run in --out.", OUTPUT)] = False,
+    epochs: int = option(3, "Number of epochs.", min=1),
+    batch_size: int = option(32, "Number of sentences in a batch.", min=1),
+    learning_rate: float | None = option(
+        None, "Highest learning rate. Default: 3e-4, or less for encoders wider than 384."
+    ),
+    masked: float = option(0.2, "Share of the words that are hidden.", min=0.01, max=0.9),
+    seed: int = option(1, "Random seed.", min=0),
+    resume: bool = option(False, "Continue an interrupted run in --out.", panel=OUTPUT),
     device: Device = "auto",
     json: Json = None,
 ) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from fencepost.cli.frame import OUTPUT
-from fencepost.cli.groups import option
 from fencepost.cli.models import resolve_model
 from fencepost.cli.scores import make_console, print_table
 from fencepost.cli.scoring import ScoringOptions, collect_facts, is_model, name_models
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from fencepost.data.entity import Sentence
 
 Out = Annotated[
-    Path, option("--out", "Folder for the JSON, CSV, PNG and SVG files.", OUTPUT, metavar="FOLDER")
+    Path,
+    typer.Option(
+        "--out", help="Folder for the JSON, CSV, PNG and SVG files.", rich_help_panel=OUTPUT, metavar="FOLDER"
+    ),
 ]
 OUT_FOLDER = Path("analysis")
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from fencepost.cli.analyses import (
     OUT_FOLDER,
     AnalysisOptions,
@@ -32,14 +34,16 @@ from fencepost.errors import UsageError, require_extra
 from fencepost.runtime.folder import read_saved_config
 
 if TYPE_CHECKING:
+    from fencepost.analysis.method_reports import Tables
     from fencepost.data.entity import Sentence
-    from fencepost.methods.decoder import Row
 
 group = command_group("analyze", "Create the figures and tables of the papers, and of errors, for any model.")
 
 Paths = Annotated[
     list[str],
-    argument("[MODEL...] DATA", "Folders or names of models (default: the shipped one), and a corpus."),
+    typer.Argument(
+        metavar="[MODEL...] DATA", help="Folders or names of models (default: the shipped one), and a corpus."
+    ),
 ]
 
 
@@ -47,12 +51,9 @@ Paths = Annotated[
 class LandscapeOptions(LabelOptions):
     """Options without an engine: a loss needs PyTorch."""
 
-    limit: Annotated[
-        int | None,
-        option(
-            "--limit", "Use only this number of sentences of each corpus, from the first; 0 is all.", min=0
-        ),
-    ] = 500
+    limit: int | None = option(
+        500, "Use only this number of sentences of each corpus, from the first; 0 is all.", min=0
+    )
     threads: Threads = None
     out: Out = OUT_FOLDER
 
@@ -61,9 +62,7 @@ class LandscapeOptions(LabelOptions):
 def calibration(
     paths: Paths,
     options: AnalysisOptions,
-    raw: Annotated[
-        bool, option("--raw", "Use the confidences of the networks, without the calibration of the models.")
-    ] = False,
+    raw: bool = option(False, "Use the confidences of the networks, without the calibration of the models."),
 ) -> None:
     """Draw reliability diagrams in 10 bins, with the expected calibration error.
 
@@ -96,9 +95,7 @@ def _undo_calibration(folder: str, sentences: Sequence[Sentence]) -> list[Senten
 def errors(
     paths: Paths,
     options: AnalysisOptions,
-    examples: Annotated[
-        int, option("--examples", "Number of examples of each kind of error in the JSON.", min=0)
-    ] = 5,
+    examples: int = option(5, "Number of examples of each kind of error in the JSON.", min=0),
 ) -> None:
     """Count the kinds of errors: boundaries, types, nesting levels, spurious and missed entities.
 
@@ -133,9 +130,7 @@ def lengths(paths: Paths, options: AnalysisOptions) -> None:
 def method(
     paths: Paths,
     options: AnalysisOptions,
-    report: Annotated[
-        str | None, option("--report", "Show only this report of the method.", metavar="NAME")
-    ] = None,
+    report: str | None = option(None, "Show only this report of the method.", metavar="NAME"),
 ) -> None:
     """Show the reports that the method of a model has on its steps; each report has its own files.
 
@@ -167,10 +162,6 @@ def method(
         output_analysis(analysis(name, by_label, facts), options.out)
 
 
-Tables = dict[str, dict[str, "Row"]]
-"""Rows of tables by row name, by title of the table."""
-
-
 def _find_reports(folder: str, report: str | None) -> list[str]:
     """Return the names of the reports of the model's method, or only that of `--report`."""
     from fencepost.methods.registry import METHODS
@@ -190,15 +181,12 @@ def _find_reports(folder: str, report: str | None) -> list[str]:
 def settings(
     paths: Paths,
     options: AnalysisOptions,
-    sweep: Annotated[
-        list[str] | None,
-        option(
-            "--sweep",
-            "Prediction setting and its values, for example steps=1,2,5; several settings are combined, and "
-            "the first is the x axis.",
-            metavar="KEY=V,V...",
-        ),
-    ] = None,
+    sweep: list[str] | None = option(
+        None,
+        "Prediction setting and its values, for example steps=1,2,5; several settings are combined, and "
+        "the first is the x axis.",
+        metavar="KEY=V,V...",
+    ),
 ) -> None:
     """Score models with several prediction settings; show F1 and speed of each combination.
 
@@ -230,12 +218,13 @@ def settings(
 
 @command("landscape", group)
 def landscape(
-    paths: Annotated[
-        list[str], argument("MODEL... DATA...", "Folders of one or more models, and one or more corpora.")
-    ],
+    *,
+    paths: list[str] = argument(
+        "MODEL... DATA...", "Folders of one or more models, and one or more corpora."
+    ),
     options: LandscapeOptions,
-    points: Annotated[int, option("--points", "Number of points from -1 to 1, an odd number.", min=3)] = 51,
-    seed: Annotated[int, option("--seed", "Seed of the random direction.", min=0)] = 1,
+    points: int = option(51, "Number of points from -1 to 1, an odd number.", min=3),
+    seed: int = option(1, "Seed of the random direction.", min=0),
 ) -> None:
     """Draw the loss along a random direction through the weights, on each corpus.
 
@@ -273,7 +262,7 @@ def landscape(
 
 @command("curves", group)
 def curves(
-    runs: Annotated[list[str], argument("RUN...", "Folders of training runs: the --out of fencepost train.")],
+    runs: list[str] = argument("RUN...", "Folders of training runs: the --out of fencepost train."),
     out: Out = OUT_FOLDER,
     label: Label = None,
 ) -> None:
@@ -295,11 +284,10 @@ def curves(
 
 @command("sweep", group)
 def sweep(
-    folder: Annotated[str, argument("FOLDER", "Folder of a sweep: the --out of fencepost sweep.")],
-    over: Annotated[
-        str | None,
-        option("--over", "Setting on the x axis: a key of the grid, share or boundary_noise.", metavar="KEY"),
-    ] = None,
+    folder: str = argument("FOLDER", "Folder of a sweep: the --out of fencepost sweep."),
+    over: str | None = option(
+        None, "Setting on the x axis: a key of the grid, share or boundary_noise.", metavar="KEY"
+    ),
     out: Out = OUT_FOLDER,
 ) -> None:
     """Show the F1 of a sweep by a setting, by the share of the training data or by its boundary noise.

@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from typer import Option
+from typing import TYPE_CHECKING
 
 from fencepost.cli.audit_tables import print_checks, print_kinds, summarize_checks
 from fencepost.cli.corpora import OVERLAPS_HELP, OverlapsName, report_losses, write_corpus
 from fencepost.cli.frame import Json, check_json_target, command, explain_resume, format_count, output_result
-from fencepost.cli.groups import argument
+from fencepost.cli.groups import argument, option
 from fencepost.cli.progress import format_duration, watch_reader
 from fencepost.cli.training_options import ConfiguredOptions
 from fencepost.errors import FencepostError, UsageError, require_extra
@@ -36,39 +34,24 @@ class AuditOptions(ConfiguredOptions):
 
     title = "Audit"
 
-    out: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Folder for the results; an audit in it is continued.")
-    ] = None
-    folds: Annotated[
-        int,
-        Option(min=2, help="Number of folds, split by document; each is checked by a model of the others."),
-    ] = 5
-    workers: Annotated[
-        int, Option(min=1, help="Number of folds trained at once, in processes that share the cores.")
-    ] = 1
-    top: Annotated[
-        int, Option(min=1, help="Number of suggestions on the page and in --write, from the first.")
-    ] = 1000
-    consistency_only: Annotated[
-        bool,
-        Option("--consistency-only", help="Train no models; only compare the annotations with each other."),
-    ] = False
-    fix: Annotated[
-        Path | None,
-        Option(metavar="FILE.jsonl", help="Apply the suggestions that are accepted in this file."),
-    ] = None
-    write: Annotated[
-        Path | None,
-        Option(
-            metavar="FILE",
-            help="File for the corrected corpus of --fix; without --fix, for the sentences with suggestions, "
-            "to review in an annotation tool.",
-        ),
-    ] = None
-    to: Annotated[
-        str | None, Option(help="Format of --write, for example label-studio. Default: from the file name.")
-    ] = None
-    overlaps: Annotated[OverlapsName, Option(help=OVERLAPS_HELP)] = "refuse"
+    out: Path | None = option(None, "Folder for the results; an audit in it is continued.", metavar="FOLDER")
+    folds: int = option(
+        5, "Number of folds, split by document; each is checked by a model of the others.", min=2
+    )
+    workers: int = option(1, "Number of folds trained at once, in processes that share the cores.", min=1)
+    top: int = option(1000, "Number of suggestions on the page and in --write, from the first.", min=1)
+    consistency_only: bool = option(False, "Train no models; only compare the annotations with each other.")
+    fix: Path | None = option(
+        None, "Apply the suggestions that are accepted in this file.", metavar="FILE.jsonl"
+    )
+    write: Path | None = option(
+        None,
+        "File for the corrected corpus of --fix; without --fix, for the sentences with suggestions, "
+        "to review in an annotation tool.",
+        metavar="FILE",
+    )
+    to: str | None = option(None, "Format of --write, for example label-studio. Default: from the file name.")
+    overlaps: OverlapsName = option("refuse", OVERLAPS_HELP)
     json: Json = None
 
     def check(self) -> None:
@@ -103,7 +86,8 @@ class AuditOptions(ConfiguredOptions):
 
 @command("audit")
 def audit(
-    data: Annotated[str, argument("DATA", "Annotated corpus: a file, a folder (BRAT), - or sample:train.")],
+    *,
+    data: str = argument("DATA", "Annotated corpus: a file, a folder (BRAT), - or sample:train."),
     options: AuditOptions,
 ) -> None:
     """Find annotations that are probably wrong, by cross-validation and by comparing them with each other.

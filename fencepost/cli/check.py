@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 
 @command("check")
 def check(
-    model: Annotated[
-        Path | None, argument("[MODEL]", "Folder or name of a model. Default: the shipped model, names.")
-    ] = None,
-    write: Annotated[
-        bool, option("--write", f"Write a new {SUMS_FILE} for the present files, if the model works.")
-    ] = False,
+    model: Path | None = argument(
+        "[MODEL]", "Folder or name of a model. Default: the shipped model, names.", None
+    ),
+    write: bool = option(False, f"Write a new {SUMS_FILE} for the present files, if the model works."),
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
-from fencepost.cli.groups import argument, option
+from fencepost.cli.groups import REQUIRED, argument, option
 from fencepost.cli.models import Device, find_text_rules
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError, require_extra
@@ -17,19 +17,15 @@ if TYPE_CHECKING:
 
 @command("combine")
 def combine(
-    models: Annotated[
-        list[Path], argument("MODEL...", "Folders or names of two or more models with the same types.")
-    ],
-    out: Annotated[Path, option("--out", "Folder for the combination; new or empty.", metavar="FOLDER")],
+    *,
+    models: list[Path] = argument("MODEL...", "Folders or names of two or more models with the same types."),
+    out: Path = option(REQUIRED, "Folder for the combination; new or empty.", metavar="FOLDER"),
     reading: ReadingOptions,
-    dev: Annotated[
-        str | None,
-        option(
-            "--dev",
-            "Development data, to fit weights, threshold and calibration. Default: equal weights.",
-            metavar="DATA",
-        ),
-    ] = None,
+    dev: str | None = option(
+        None,
+        "Development data, to fit weights, threshold and calibration. Default: equal weights.",
+        metavar="DATA",
+    ),
     device: Device = "auto",
     json: Json = None,
 ) -> None:
@@ -73,15 +69,12 @@ def _show(result: Combined, out: Path) -> None:
         table = Table(title="Strict scores on the development data, in percent")
         for name in ("model", "precision", "recall", "F1", "weight"):
             table.add_column(name, justify="left" if name == "model" else "right")
-        rows = zip(result.settings.members, result.members, result.settings.slopes, strict=True)
-        for name, scores, slope in rows:
+        names, weights = result.settings.members, [f"{slope:.2f}" for slope in result.settings.slopes]
+        rows = zip([*names, "combination"], [*result.members, result.dev], [*weights, ""], strict=True)
+        for name, scores, weight in rows:
             one = scores.overall
             values = (f"{100 * value:.1f}" for value in (one.precision, one.recall, one.f1))
-            table.add_row(name, *values, f"{slope:.2f}")
-        one = result.dev.overall
-        table.add_row(
-            "combination", *(f"{100 * value:.1f}" for value in (one.precision, one.recall, one.f1)), ""
-        )
+            table.add_row(name, *values, weight)
         console.print(table)
     else:
         console.print("without development data (--dev), all members have the same weight")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
 from fencepost.cli.groups import argument, option
@@ -30,17 +30,12 @@ SIGNIFICANT = 0.05
 @command("compare")
 def compare(
     options: ScoringOptions,
-    models: Annotated[
-        list[str],
-        argument("MODEL...", "Folders or names of models, or files with predictions for the same sentences."),
-    ],
-    data: Annotated[str | None, option("--data", "Corpus with the gold entities.", metavar="FILE")] = None,
-    resamples: Annotated[
-        int, option("--resamples", "Number of bootstrap samples for the intervals.", min=100)
-    ] = 1000,
-    permutations: Annotated[
-        int, option("--permutations", "Number of permutations in the test of each pair of models.", min=100)
-    ] = 10_000,
+    models: list[str] = argument(
+        "MODEL...", "Folders or names of models, or files with predictions for the same sentences."
+    ),
+    data: str | None = option(None, "Corpus with the gold entities.", metavar="FILE"),
+    resamples: int = option(1000, "Number of bootstrap samples for the intervals.", min=100),
+    permutations: int = option(10_000, "Number of permutations in the test of each pair of models.", min=100),
     json: Json = None,
 ) -> None:
     """Score several models on the same data, and test whether their differences are significant.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from fencepost.cli.corpora import OVERLAPS_HELP, OverlapsName, describe_losses
 from fencepost.cli.frame import Json, check_json_target, command, format_count, write_json
@@ -27,37 +27,27 @@ _PANEL = "How to write the output"
 
 @command("convert")
 def convert(
-    source: Annotated[str, argument("IN", "Corpus to read: a file, a folder (BRAT), - or sample:train.")],
-    target: Annotated[str, argument("OUT", "File to write (BRAT: folder), or - for standard output.")],
+    *,
+    source: str = argument("IN", "Corpus to read: a file, a folder (BRAT), - or sample:train."),
+    target: str = argument("OUT", "File to write (BRAT: folder), or - for standard output."),
     reading: ReadingOptions,
-    to: Annotated[
-        str | None, option("--to", "Format of the output. Default: from the name of OUT.", _PANEL)
-    ] = None,
-    to_scheme: Annotated[
-        Literal["iob2", "iob1", "bioes", "bmes"],
-        option("--to-scheme", "conll: tagging scheme of the output.", _PANEL),
-    ] = "iob2",
-    overlaps: Annotated[OverlapsName, option("--overlaps", OVERLAPS_HELP, _PANEL)] = "refuse",
-    rename: Annotated[
-        list[str] | None,
-        option(
-            "--rename",
-            "Rename a type; * in OLD matches anything. Repeatable; the first match applies.",
-            _PANEL,
-            metavar="OLD=NEW",
-        ),
-    ] = None,
-    types: Annotated[
-        str | None, option("--types", "Keep only these types (after renaming), separated by commas.", _PANEL)
-    ] = None,
-    rejected: Annotated[
-        Path | None,
-        option(
-            "--rejected",
-            "File for the sentences that --skip-invalid skips. Default: OUT.rejected.jsonl.",
-            _PANEL,
-        ),
-    ] = None,
+    to: str | None = option(None, "Format of the output. Default: from the name of OUT.", panel=_PANEL),
+    to_scheme: Literal["iob2", "iob1", "bioes", "bmes"] = option(
+        "iob2", "conll: tagging scheme of the output.", panel=_PANEL
+    ),
+    overlaps: OverlapsName = option("refuse", OVERLAPS_HELP, panel=_PANEL),
+    rename: list[str] | None = option(
+        None,
+        "Rename a type; * in OLD matches anything. Repeatable; the first match applies.",
+        panel=_PANEL,
+        metavar="OLD=NEW",
+    ),
+    types: str | None = option(
+        None, "Keep only these types (after renaming), separated by commas.", panel=_PANEL
+    ),
+    rejected: Path | None = option(
+        None, "File for the sentences that --skip-invalid skips. Default: OUT.rejected.jsonl.", panel=_PANEL
+    ),
     json: Json = None,
 ) -> None:
     """Convert a corpus; what the new format cannot represent is reported, never dropped silently.

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Annotated
-
-from typer import Option
 
 from fencepost.cli.adapt import split_words
 from fencepost.cli.frame import check_json_target, command, explain_resume
@@ -23,25 +20,20 @@ class DistilOptions(RunOptions):
 
     title = "Data"
 
-    sentences: Annotated[
-        int | None,
-        Option(
-            help="Number of raw sentences that the teacher annotates, drawn at random. Default: 4 for each "
-            "annotated sentence.",
-            min=1,
-        ),
-    ] = None
-    layers: Annotated[
-        int | None,
-        Option(
-            help="encoder.depth: number of lowest layers of the encoder that the new model has.",
-            rich_help_panel="Settings",
-        ),
-    ] = None
-    text_column: Annotated[
-        str | None,
-        option("--text-column", "Raw text in a table: column with the texts; in JSON: key. Default: text."),
-    ] = None
+    sentences: int | None = option(
+        None,
+        "Number of raw sentences that the teacher annotates, drawn at random. Default: 4 for each "
+        "annotated sentence.",
+        min=1,
+    )
+    layers: int | None = option(
+        None,
+        "encoder.depth: number of lowest layers of the encoder that the new model has.",
+        panel="Settings",
+    )
+    text_column: str | None = option(
+        None, "Raw text in a table: column with the texts; in JSON: key. Default: text."
+    )
 
     def read_texts(self) -> TextOptions:
         """Return the options for reading raw text; its format is detected."""
@@ -53,10 +45,11 @@ class DistilOptions(RunOptions):
 
 @command("distil")
 def distil(
-    teacher: Annotated[Path, argument("TEACHER", "Folder or name of a model with the same types.")],
-    texts: Annotated[
-        str, argument("TEXTS", "Raw text: any file that predict reads. Entities of a corpus are ignored.")
-    ],
+    *,
+    teacher: Path = argument("TEACHER", "Folder or name of a model with the same types."),
+    texts: str = argument(
+        "TEXTS", "Raw text: any file that predict reads. Entities of a corpus are ignored."
+    ),
     options: DistilOptions,
 ) -> None:
     """Train a model on annotated sentences and on what a teacher, another model, says about raw text.

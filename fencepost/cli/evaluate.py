@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
 from fencepost.cli.groups import argument, option
@@ -26,30 +26,20 @@ if TYPE_CHECKING:
 def evaluate(
     options: ModelOptions,
     reading: ReadingOptions,
-    model: Annotated[str | None, argument("MODEL", "Folder or name of a model.")] = None,
-    data: Annotated[str | None, argument("DATA", "Corpus to score the model on.")] = None,
-    gold: Annotated[
-        str | None, option("--gold", "Instead of a model: file with the gold entities.", metavar="FILE")
-    ] = None,
-    predicted: Annotated[
-        str | None,
-        option(
-            "--predicted",
-            "With --gold: file with the same sentences and the predicted entities of any program.",
-            metavar="FILE",
-        ),
-    ] = None,
-    predicted_format: Annotated[
-        str | None, option("--predicted-format", "Format of --predicted, if --format is that of --gold.")
-    ] = None,
-    by_length: Annotated[
-        bool,
-        option(
-            "--by-length",
-            "Add scores by groups of entity lengths, and mark the span lengths that the model was trained "
-            "on, if these are not all.",
-        ),
-    ] = False,
+    model: str | None = argument("MODEL", "Folder or name of a model.", None),
+    data: str | None = argument("DATA", "Corpus to score the model on.", None),
+    gold: str | None = option(None, "Instead of a model: file with the gold entities.", metavar="FILE"),
+    predicted: str | None = option(
+        None,
+        "With --gold: file with the same sentences and the predicted entities of any program.",
+        metavar="FILE",
+    ),
+    predicted_format: str | None = option(None, "Format of --predicted, if --format is that of --gold."),
+    by_length: bool = option(
+        False,
+        "Add scores by groups of entity lengths, and mark the span lengths that the model was trained "
+        "on, if these are not all.",
+    ),
     json: Json = None,
 ) -> None:
     """Score a model on a corpus, or the predictions in a file.

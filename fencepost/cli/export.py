@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from fencepost.cli.frame import command
 from fencepost.cli.groups import argument, option
@@ -15,23 +14,18 @@ from fencepost.runtime.folder import compute_sums, files_of, list_members, write
 
 @command("export")
 def export(
-    model: Annotated[Path, argument("MODEL", "Folder or name of a trained model.")],
+    *,
+    model: Path = argument("MODEL", "Folder or name of a trained model."),
     reading: ReadingOptions,
-    int8: Annotated[
-        bool,
-        option("--int8", "Add a graph of the encoder with 8-bit weights: a quarter of the size, and faster."),
-    ] = False,
-    check: Annotated[
-        str | None,
-        option(
-            "--check",
-            "Annotated corpus on which the graphs are compared with the model; graphs that fail are removed.",
-            metavar="DATA",
-        ),
-    ] = None,
-    max_loss: Annotated[
-        float, option("--max-loss", "With --check: maximum loss of F1 with int8, in points.", min=0.0)
-    ] = 0.5,
+    int8: bool = option(
+        False, "Add a graph of the encoder with 8-bit weights: a quarter of the size, and faster."
+    ),
+    check: str | None = option(
+        None,
+        "Annotated corpus on which the graphs are compared with the model; graphs that fail are removed.",
+        metavar="DATA",
+    ),
+    max_loss: float = option(0.5, "With --check: maximum loss of F1 with int8, in points.", min=0.0),
 ) -> None:
     """Write ONNX graphs into the folder of a model, for prediction without PyTorch.
 

@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from fencepost import __version__
-from fencepost.cli.groups import expand_groups, option
+from fencepost.cli.groups import expand_groups
 from fencepost.errors import DataError, FencepostError, LanguageWarning, UsageError, describe_error
 
 FAILED, WRONG = 1, 2
@@ -34,10 +34,10 @@ Quiet = Annotated[
 ]
 Json = Annotated[
     Path | None,
-    option(
+    typer.Option(
         "--json",
-        "Write the result as JSON to a file whose name ends in .json, or else to standard output.",
-        OUTPUT,
+        help="Write the result as JSON to a file whose name ends in .json, or else to standard output.",
+        rich_help_panel=OUTPUT,
         metavar="[FILE.json]",
     ),
 ]
@@ -245,17 +245,10 @@ def output_result(result: dict[str, Any], json: Path | None, show: Callable[[], 
 
 def check_json_target(target: Path | None) -> None:
     """Raise `UsageError` if `--json` names a file that is not a result of Fencepost."""
+    from fencepost.analysis.result import is_result
     from fencepost.data.writer import check_no_loop
 
     if target is not None:
         check_no_loop(target)
-    if target is not None and str(target) != "-" and target.exists() and not _is_result(target):
+    if target is not None and str(target) != "-" and target.exists() and not is_result(target):
         raise UsageError(f"{target}: already exists and is not a result of fencepost; give another name")
-
-
-def _is_result(path: Path) -> bool:
-    try:
-        with path.open(encoding="utf-8") as stream:
-            return stream.read(30).startswith('{\n  "fencepost": ')
-    except (OSError, UnicodeDecodeError):
-        return False

@@ -6,27 +6,39 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, get_type_hints
+from dataclasses import Field, dataclass, field, fields
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
+from typer.models import OptionInfo, ParameterInfo
+
+T = TypeVar("T")
+REQUIRED: Any = ...
+"""Default of an option that must be given."""
+
+_INFO = "typer"
+"""Key of the metadata of a field with what Typer needs to know about it."""
 
 
-def option(name: str, text: str, panel: str | None = None, **more: Any) -> Any:
-    """Return an option with a help text; `panel` is its title in `--help`."""
-    return typer.Option(name, help=text, rich_help_panel=panel, **more)
+def option(default: T, text: str, *names: str, panel: str | None = None, **more: Any) -> T:
+    """Return the default of a field or parameter that is an option, with its help text.
+
+    `names` are by default that of the parameter, as in `--batch-size`; `panel` is the title in `--help`.
+    """
+    info = typer.Option(default, *names, help=text, rich_help_panel=panel, **more)
+    return field(default=default, metadata={_INFO: info})
 
 
-def argument(metavar: str, text: str) -> Any:
-    """Return an argument with a help text."""
-    return typer.Argument(metavar=metavar, help=text)
+def argument(metavar: str, text: str, default: Any = REQUIRED) -> Any:
+    """Return the default of a parameter that is an argument, with its help text."""
+    return field(default=default, metadata={_INFO: typer.Argument(default, metavar=metavar, help=text)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptionGroup:
     """Group of options that a command takes as one parameter, as in `def inspect(reading: ReadingOptions)`.
 
-    The fields of a subclass are the options, as in `count: Annotated[int, option(...)] = 1`. A class that
+    The fields of a subclass are the options, as in `count: int = option(1, ...)`. A class that
     inherits from several groups has the options of all of them.
     """
 
@@ -36,19 +48,31 @@ class OptionGroup:
     @classmethod
     def parameters(cls) -> Iterator[inspect.Parameter]:
         """Yield the options as function parameters: those of the class first, then inherited ones."""
-        defaults = {field.name: field.default for field in fields(cls)}
+        options = {one.name: one for one in fields(cls)}
         hints = get_type_hints(cls, include_extras=True)
         for owner in cls.__mro__:
             for name in inspect.get_annotations(owner):
-                if name in defaults:
-                    info = copy.copy(hints[name].__metadata__[0])
-                    info.rich_help_panel = info.rich_help_panel or getattr(owner, "title", None)
-                    yield inspect.Parameter(
-                        name,
-                        inspect.Parameter.KEYWORD_ONLY,
-                        default=defaults.pop(name),
-                        annotation=Annotated[hints[name].__origin__, info],
-                    )
+                if name in options:
+                    title = getattr(owner, "title", None)
+                    yield _make_parameter(name, hints[name], options.pop(name), title)
+
+
+def _make_parameter(name: str, hint: Any, default: Any, title: str | None = None) -> inspect.Parameter:
+    """Return a parameter as Typer needs it, under this title in `--help` unless the option has its own.
+
+    Its default is that of `option` or `argument`, or its type is `Annotated` with an option.
+    """
+    if isinstance(default, Field):
+        default = default.metadata.get(_INFO, default.default)
+    if isinstance(default, ParameterInfo):
+        default = info = copy.copy(default)
+        if isinstance(info, OptionInfo):
+            info.param_decls = info.param_decls or (f"--{name.replace('_', '-')}",)
+    else:
+        info = copy.copy(hint.__metadata__[0])
+        hint = Annotated[hint.__origin__, info]
+    info.rich_help_panel = info.rich_help_panel or title
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
@@ -63,7 +87,7 @@ def expand_groups(function: Callable[..., None]) -> Callable[..., None]:
             groups[name] = hint
             shared += hint.parameters()
         else:
-            own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hint))
+            own.append(_make_parameter(name, hint, parameter.default))
 
     parameters = own + shared
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
 from fencepost.cli.groups import argument, option
@@ -22,14 +22,12 @@ if TYPE_CHECKING:
 
 @command("inspect")
 def inspect(
-    files: Annotated[
-        list[str],
-        argument("FILE", "Corpora: files, folders (BRAT), - or sample:train, sample:dev, sample:test."),
-    ],
+    *,
+    files: list[str] = argument(
+        "FILE", "Corpora: files, folders (BRAT), - or sample:train, sample:dev, sample:test."
+    ),
     reading: ReadingOptions,
-    examples: Annotated[
-        int, option("--examples", "Number of sentences per file to draw with their entities.", min=0)
-    ] = 0,
+    examples: int = option(0, "Number of sentences per file to draw with their entities.", min=0),
     json: Json = None,
 ) -> None:
     """Print the statistics of annotated corpora: sizes, types, nesting, lengths.

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+
 from fencepost.cli.groups import OptionGroup, option
 from fencepost.errors import FencepostError, UsageError
 from fencepost.runtime.folder import read_saved_config
@@ -25,19 +27,24 @@ DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 LinesName = Literal["auto", "break", "join"]
 Changes = Annotated[
     list[str] | None,
-    option(
+    typer.Option(
         "--set",
-        "Change a prediction setting, for example predict.select=flat; repeatable.",
-        MODEL,
+        help="Change a prediction setting, for example predict.select=flat; repeatable.",
+        rich_help_panel=MODEL,
         metavar="KEY=VALUE",
     ),
 ]
 Threads = Annotated[
-    int | None, option("--threads", "Number of threads. Default: one per core.", MODEL, min=1)
+    int | None,
+    typer.Option("--threads", help="Number of threads. Default: one per core.", rich_help_panel=MODEL, min=1),
 ]
 Device = Annotated[
     DeviceName,
-    option("--device", "Device for PyTorch; auto uses the first available of cuda, mps and cpu.", MODEL),
+    typer.Option(
+        "--device",
+        help="Device for PyTorch; auto uses the first available of cuda, mps and cpu.",
+        rich_help_panel=MODEL,
+    ),
 ]
 
 
@@ -61,14 +68,11 @@ class ModelOptions(OptionGroup):
 
     title = MODEL
 
-    engine: Annotated[
-        EngineName,
-        option(
-            "--engine",
-            "Engine that runs the model: int8 or onnx, after fencepost export, or pytorch; auto uses the "
-            "first of these that is available, int8 only if the export was checked.",
-        ),
-    ] = "auto"
+    engine: EngineName = option(
+        "auto",
+        "Engine that runs the model: int8 or onnx, after fencepost export, or pytorch; auto uses the "
+        "first of these that is available, int8 only if the export was checked.",
+    )
     device: Device = "auto"
     threads: Threads = None
     changes: Changes = None
@@ -76,13 +80,24 @@ class ModelOptions(OptionGroup):
     def load(
         self, folder: str | Path, lines: LinesName | None = None, language: str | None = None
     ) -> Recogniser:
-        """Load the model in a folder.
+        """Load the model in a folder; only the engine `pytorch` imports PyTorch.
 
         `lines` and `language` are the rules that split raw text; by default, those of the model.
         """
-        return load_recogniser(
-            Path(folder), self.engine, self.changes, self.threads, language, self.device, lines
+        from fencepost.runtime.loading import load
+
+        recogniser = load(
+            Path(folder),
+            engine=self.engine,
+            device=self.device,
+            threads=self.threads,
+            settings=parse_prediction_changes(Path(folder), self.changes),
+            language=language,
+            lines=lines,
         )
+        if self.threads is not None and recogniser.engine == "pytorch":
+            use_threads(self.threads)
+        return recogniser
 
     def run(self, folder: str | Path, sentences: Sequence[Sentence]) -> ModelRun:
         """Predict the entities of all sentences with the model in a folder."""
@@ -92,33 +107,6 @@ class ModelOptions(OptionGroup):
         seconds = time.perf_counter() - start
         settings = {**try_read_config(Path(folder)), "predict": recogniser.settings}
         return ModelRun(predicted, recogniser.engine, settings, seconds)
-
-
-def load_recogniser(
-    folder: Path,
-    engine: EngineName,
-    changes: Sequence[str] | None,
-    threads: int | None = None,
-    language: str | None = None,
-    device: DeviceName = "auto",
-    lines: LinesName | None = None,
-) -> Recogniser:
-    """Load a model on an engine; only the engine `pytorch` imports PyTorch."""
-    from fencepost.runtime.loading import load
-
-    settings = parse_prediction_changes(folder, changes)
-    recogniser = load(
-        folder,
-        engine=engine,
-        device=device,
-        threads=threads,
-        settings=settings,
-        language=language,
-        lines=lines,
-    )
-    if threads is not None and recogniser.engine == "pytorch":
-        use_threads(threads)
-    return recogniser
 
 
 def use_threads(count: int) -> None:

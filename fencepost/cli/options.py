@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+
 from fencepost.cli.corpora import SkipLog
 from fencepost.cli.frame import Quiet, say
 from fencepost.cli.groups import OptionGroup, option
@@ -25,8 +27,10 @@ TextDefaults = Mapping[str, Any]
 
 SkipInvalid = Annotated[
     bool,
-    option(
-        "--skip-invalid", "Skip and count invalid sentences instead of stopping at the first one.", _READING
+    typer.Option(
+        "--skip-invalid",
+        help="Skip and count invalid sentences instead of stopping at the first one.",
+        rich_help_panel=_READING,
     ),
 ]
 
@@ -37,75 +41,49 @@ class FormatOptions(OptionGroup):
 
     title = _READING
 
-    scheme: Annotated[
-        Literal["iob1", "iob2", "bioes"] | None,
-        option("--scheme", "conll: treat sentences whose tags violate this scheme as invalid."),
-    ] = None
-    word_column: Annotated[
-        int | None,
-        option("--word-column", "Columns: number of the column with the words; 1 is the first, -1 the last."),
-    ] = None
-    tag_column: Annotated[
-        int | None, option("--tag-column", "Columns: number of the column with the tags.")
-    ] = None
-    pos_column: Annotated[
-        int | None, option("--pos-column", "Columns: number of the column with parts of speech.")
-    ] = None
-    ends: Annotated[
-        Literal["inclusive", "exclusive"] | None,
-        option(
-            "--ends", "JSON: whether the end of a span is its last word (inclusive) or the word after it."
-        ),
-    ] = None
-    check_text: Annotated[
-        bool, option("--check-text/--no-check-text", "Whether the text of an entity must match its words.")
-    ] = True
-    language: Annotated[
-        str | None,
-        option(
-            "--language",
-            "Raw text: language whose rules split it into words and sentences; zh splits by character. "
-            "Default: that of the model, or en.",
-        ),
-    ] = None
-    lines: Annotated[
-        Literal["auto", "break", "join"] | None,
-        option(
-            "--lines",
-            "Raw text: line breaks that end a sentence: all (break), only blank lines (join), or those in "
-            "lists, forms and tables, but not in wrapped paragraphs (auto). Default: that of the model, or "
-            "auto.",
-        ),
-    ] = None
-    pretokenized: Annotated[
-        bool,
-        option("--pretokenized", "Raw text: words are separated by white space, sentences by line breaks."),
-    ] = False
-    spans_key: Annotated[
-        str | None,
-        option(
-            "--spans-key",
-            "spacy: span group with the entities; webanno: layer with the entities, or LAYER.FEATURE.",
-        ),
-    ] = None
-    keep_rejected: Annotated[
-        bool,
-        option(
-            "--keep-rejected",
-            "Read records that an annotator has rejected or ignored (jsonl-text) or not finished "
-            "(label-studio) instead of skipping them.",
-        ),
-    ] = False
-    columns: Annotated[
-        str | None,
-        option(
-            "--columns",
-            "CSV, Excel, Parquet and JSON: columns or keys with the fields of a sentence. Fields: text, "
-            "entities, words, tags, id, doc; start, end, type (one row per entity); sentence (one row per "
-            "word).",
-            metavar="FIELD=COLUMN,...",
-        ),
-    ] = None
+    scheme: Literal["iob1", "iob2", "bioes"] | None = option(
+        None, "conll: treat sentences whose tags violate this scheme as invalid."
+    )
+    word_column: int | None = option(
+        None, "Columns: number of the column with the words; 1 is the first, -1 the last."
+    )
+    tag_column: int | None = option(None, "Columns: number of the column with the tags.")
+    pos_column: int | None = option(None, "Columns: number of the column with parts of speech.")
+    ends: Literal["inclusive", "exclusive"] | None = option(
+        None, "JSON: whether the end of a span is its last word (inclusive) or the word after it."
+    )
+    check_text: bool = option(
+        True, "Whether the text of an entity must match its words.", "--check-text/--no-check-text"
+    )
+    language: str | None = option(
+        None,
+        "Raw text: language whose rules split it into words and sentences; zh splits by character. "
+        "Default: that of the model, or en.",
+    )
+    lines: Literal["auto", "break", "join"] | None = option(
+        None,
+        "Raw text: line breaks that end a sentence: all (break), only blank lines (join), or those in "
+        "lists, forms and tables, but not in wrapped paragraphs (auto). Default: that of the model, or "
+        "auto.",
+    )
+    pretokenized: bool = option(
+        False, "Raw text: words are separated by white space, sentences by line breaks."
+    )
+    spans_key: str | None = option(
+        None, "spacy: span group with the entities; webanno: layer with the entities, or LAYER.FEATURE."
+    )
+    keep_rejected: bool = option(
+        False,
+        "Read records that an annotator has rejected or ignored (jsonl-text) or not finished "
+        "(label-studio) instead of skipping them.",
+    )
+    columns: str | None = option(
+        None,
+        "CSV, Excel, Parquet and JSON: columns or keys with the fields of a sentence. Fields: text, "
+        "entities, words, tags, id, doc; start, end, type (one row per entity); sentence (one row per "
+        "word).",
+        metavar="FIELD=COLUMN,...",
+    )
 
     def read_options(self, text: TextDefaults = MappingProxyType({})) -> ReadOptions:
         """Return the options for the Python API; `text` has the defaults of `--language` and `--lines`."""
@@ -119,9 +97,7 @@ class FormatOptions(OptionGroup):
 class ReadingOptions(FormatOptions):
     """Options for reading corpora and for messages about it."""
 
-    format: Annotated[
-        str | None, option("--format", "Format of the input. Default: detected from the content.")
-    ] = None
+    format: str | None = option(None, "Format of the input. Default: detected from the content.")
     skip_invalid: SkipInvalid = False
     quiet: Quiet = False
 
@@ -153,19 +129,12 @@ class ReadingOptions(FormatOptions):
 class TextOptions(FormatOptions):
     """Options for reading texts and for messages about it."""
 
-    format: Annotated[
-        str | None,
-        option(
-            "--format",
-            "Format of the texts: text (one text per line), csv or a corpus format. Default: detected.",
-        ),
-    ] = None
-    text_column: Annotated[
-        str | None,
-        option(
-            "--text-column", "CSV, TSV, Excel and Parquet: column with the texts; JSON: key. Default: text."
-        ),
-    ] = None
+    format: str | None = option(
+        None, "Format of the texts: text (one text per line), csv or a corpus format. Default: detected."
+    )
+    text_column: str | None = option(
+        None, "CSV, TSV, Excel and Parquet: column with the texts; JSON: key. Default: text."
+    )
     skip_invalid: SkipInvalid = False
     quiet: Quiet = False
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Literal, cast
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from fencepost.cli.corpora import OVERLAPS_HELP, OverlapsName
 from fencepost.cli.frame import command
+from fencepost.cli.groups import argument, option
 from fencepost.cli.models import (
     MODEL,
     Changes,
     Device,
     EngineName,
+    ModelOptions,
     Threads,
-    load_recogniser,
     parse_prediction_changes,
 )
 from fencepost.cli.options import TextOptions
@@ -35,110 +33,84 @@ if TYPE_CHECKING:
     from fencepost.runtime.recogniser import Recogniser
 
 PredictEngine = Literal["auto", "int8", "onnx", "pytorch", "ray", "ray:int8", "ray:onnx", "ray:pytorch"]
-_ray_option = partial(typer.Option, rich_help_panel="With --engine ray")
+_RAY = "With --engine ray"
 
 
 @command("predict")
 def predict(
     reading: TextOptions,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="MODEL|TEXT",
-            help="Texts, after the folder or name of a model. Default: the shipped model, names.",
-        ),
-    ] = None,
-    input: Annotated[  # noqa: A002
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Input instead of texts: a file, - (standard input) or sample:test. Plain text has one text "
-            'per line, JSON lines have a "text" each; their other keys are copied to the output. CSV, TSV, '
-            "Excel and Parquet have one text per row, in the column text. A corpus is predicted sentence by "
-            "sentence with its own words, and its entities are ignored. With --engine ray, also a folder or "
-            "a quoted pattern of files, but not of CSV files.",
-        ),
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Output file. Default: draw the entities in the terminal. FILE.jsonl and - (standard "
-            "output) get one JSON object per text, with character offsets; FILE.csv, FILE.xlsx and "
-            "FILE.parquet get one row per text; FILE.html is a page with the entities marked. Other names, "
-            "or --to, write a corpus. With --engine ray, a folder.",
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            help="Format of the output: csv, xlsx, parquet, html or a corpus format. Default: from the file "
-            "name."
-        ),
-    ] = None,
-    offsets: Annotated[
-        Literal["characters", "utf-16", "bytes"],
-        typer.Option(
-            help="Unit of start and end in JSON lines and tables: characters, utf-16 (code units, as in "
-            "JavaScript and Java) or bytes of UTF-8."
-        ),
-    ] = "characters",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the JSON lines of an interrupted run.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
-    min_confidence: Annotated[
-        str,
-        typer.Option(
-            metavar="NUMBER|TYPE=NUMBER,...",
-            help="Minimum confidence of an entity, from 0 to 1: one number, or one by type, as in "
-            "person=0.7,place=0.5 (0 for other types).",
-        ),
-    ] = "0",
-    types: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TYPE,TYPE...", help="Predict only entities of these types; repeatable."),
-    ] = None,
-    flat: Annotated[
-        bool | None,
-        typer.Option(
-            "--flat/--nested",
-            help="Whether entities may be nested. Default: as in the model's training data.",
-            show_default=False,
-        ),
-    ] = None,
-    overlaps: Annotated[OverlapsName, typer.Option(help=OVERLAPS_HELP)] = "refuse",
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Stop after this number of texts (in a corpus: sentences).")
-    ] = None,
-    engine: Annotated[
-        PredictEngine,
-        typer.Option(
-            help="Engine that runs the model: int8 or onnx, after fencepost export, or pytorch; auto uses "
-            "the first of these that is available, int8 only if the export was checked. ray uses many "
-            "processes or machines, each with auto or the given engine.",
-            rich_help_panel=MODEL,
-        ),
-    ] = "auto",
+    arguments: list[str] | None = argument(
+        "MODEL|TEXT", "Texts, after the folder or name of a model. Default: the shipped model, names.", None
+    ),
+    input: str | None = option(  # noqa: A002
+        None,
+        "Input instead of texts: a file, - (standard input) or sample:test. Plain text has one text "
+        'per line, JSON lines have a "text" each; their other keys are copied to the output. CSV, TSV, '
+        "Excel and Parquet have one text per row, in the column text. A corpus is predicted sentence by "
+        "sentence with its own words, and its entities are ignored. With --engine ray, also a folder or "
+        "a quoted pattern of files, but not of CSV files.",
+        metavar="FILE",
+    ),
+    output: str | None = option(
+        None,
+        "Output file. Default: draw the entities in the terminal. FILE.jsonl and - (standard "
+        "output) get one JSON object per text, with character offsets; FILE.csv, FILE.xlsx and "
+        "FILE.parquet get one row per text; FILE.html is a page with the entities marked. Other names, "
+        "or --to, write a corpus. With --engine ray, a folder.",
+        metavar="FILE",
+    ),
+    to: str | None = option(
+        None,
+        "Format of the output: csv, xlsx, parquet, html or a corpus format. Default: from the file name.",
+    ),
+    offsets: Literal["characters", "utf-16", "bytes"] = option(
+        "characters",
+        "Unit of start and end in JSON lines and tables: characters, utf-16 (code units, as in "
+        "JavaScript and Java) or bytes of UTF-8.",
+    ),
+    resume: bool = option(False, "Continue the JSON lines of an interrupted run."),
+    force: bool = option(False, "Overwrite an existing output."),
+    min_confidence: str = option(
+        "0",
+        "Minimum confidence of an entity, from 0 to 1: one number, or one by type, as in "
+        "person=0.7,place=0.5 (0 for other types).",
+        metavar="NUMBER|TYPE=NUMBER,...",
+    ),
+    types: list[str] | None = option(
+        None, "Predict only entities of these types; repeatable.", metavar="TYPE,TYPE..."
+    ),
+    flat: bool | None = option(
+        None,
+        "Whether entities may be nested. Default: as in the model's training data.",
+        "--flat/--nested",
+        show_default=False,
+    ),
+    overlaps: OverlapsName = option("refuse", OVERLAPS_HELP),
+    limit: int | None = option(None, "Stop after this number of texts (in a corpus: sentences).", min=1),
+    engine: PredictEngine = option(
+        "auto",
+        "Engine that runs the model: int8 or onnx, after fencepost export, or pytorch; auto uses "
+        "the first of these that is available, int8 only if the export was checked. ray uses many "
+        "processes or machines, each with auto or the given engine.",
+        panel=MODEL,
+    ),
     device: Device = "auto",
     threads: Threads = None,
     changes: Changes = None,
-    workers: Annotated[
-        int | None,
-        _ray_option(
-            min=1,
-            help="Number of processes, each with --threads threads (default 1). Default: as many as "
-            "the processors allow.",
-        ),
-    ] = None,
-    ray_address: Annotated[
-        str | None,
-        _ray_option(
-            metavar="HOST:PORT",
-            help="Address of a Ray cluster, or auto on one of its machines. Default: the variable "
-            "RAY_ADDRESS, or a local Ray.",
-        ),
-    ] = None,
+    workers: int | None = option(
+        None,
+        "Number of processes, each with --threads threads (default 1). Default: as many as "
+        "the processors allow.",
+        panel=_RAY,
+        min=1,
+    ),
+    ray_address: str | None = option(
+        None,
+        "Address of a Ray cluster, or auto on one of its machines. Default: the variable "
+        "RAY_ADDRESS, or a local Ray.",
+        panel=_RAY,
+        metavar="HOST:PORT",
+    ),
 ) -> None:
     """Predict entities in texts, and draw them in the terminal or write them to a file.
 
@@ -152,12 +124,13 @@ def predict(
     changes = add_select(changes, flat)
     from fencepost.cli.prediction import Prediction, check_flat, open_texts
 
-    def load(threads: int | None) -> Recogniser:
+    def load(threads: int | None) -> tuple[Recogniser, dict[str, Any]]:
         name = cast("EngineName", engine.removeprefix("ray").removeprefix(":") or "auto")
-        recogniser = load_recogniser(folder, name, changes, threads, reading.language, device, reading.lines)
-        selected_types = parse_types(types, recogniser.types)
-        minimum = parse_min_confidence(min_confidence)
-        return recogniser.with_options(min_confidence=minimum, types=selected_types)
+        options = ModelOptions(engine=name, device=device, threads=threads, changes=changes)
+        recogniser = options.load(folder, reading.lines, reading.language)
+        filters: dict[str, Any] = {"min_confidence": parse_min_confidence(min_confidence)}
+        filters["types"] = parse_types(types, recogniser.types)
+        return recogniser.with_options(**filters), filters
 
     if engine.startswith("ray"):
         from fencepost.cli.predict_ray import RayPrediction
@@ -175,9 +148,7 @@ def predict(
             resume=resume,
             force=force,
         )
-        recogniser = load(threads or 1)
-        selected_types = parse_types(types, recogniser.types)
-        filters = {"min_confidence": parse_min_confidence(min_confidence), "types": selected_types}
+        recogniser, filters = load(threads or 1)
         job.run(recogniser, parse_prediction_changes(folder, changes), filters, offsets)
         return
     if workers or ray_address:
@@ -189,7 +160,7 @@ def predict(
             "FILE.parquet or -"
         )
     with open_texts(source, texts, reading) as (stream, file):
-        recogniser = load(threads)
+        recogniser, _ = load(threads)
         if target and not isinstance(target, str) and overlaps == "refuse" and not reading.skip_invalid:
             check_flat(recogniser, target)
         prediction = Prediction(recogniser, islice(stream, limit), file, quiet=reading.quiet, unit=offsets)

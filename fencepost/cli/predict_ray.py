@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencepost import __version__
 from fencepost.cli.frame import format_count, say
+from fencepost.cli.options import TextOptions
 from fencepost.cli.predict_arguments import check_resume_or_force
 from fencepost.cli.prediction import describe_counts
 from fencepost.cli.progress import show_bar
@@ -17,35 +19,32 @@ from fencepost.data.writer import check_no_loop
 from fencepost.errors import FencepostError, UsageError
 from fencepost.integrations.ray import Progress, check_ready, open_ray, predict
 from fencepost.runtime.loading import SHIPPED, describe_model
+from fencepost.runtime.offsets import OffsetUnit
 from fencepost.runtime.prediction.folder import OutputFolder
 from fencepost.runtime.prediction.results import Counts
 from fencepost.runtime.prediction.shards import Shard, find_files, plan_shard
+from fencepost.runtime.recogniser import Recogniser
 from fencepost.runtime.threads import count_cores
 
-if TYPE_CHECKING:
-    from fencepost.cli.options import TextOptions
-    from fencepost.runtime.offsets import OffsetUnit
-    from fencepost.runtime.recogniser import Recogniser
 
-
+@dataclass
 class RayPrediction:
-    """Prediction of files with Ray."""
+    """Prediction of files with Ray; no option of `unsupported` can be set."""
 
-    def __init__(
-        self,
-        source: str | None,
-        output: str | None,
-        reading: TextOptions,
-        unsupported: Mapping[str, object],
-        *,
-        workers: int | None,
-        threads: int,
-        address: str | None,
-        resume: bool,
-        force: bool,
-    ) -> None:
-        """Find the files; raise `UsageError` for `unsupported` options that are set and for a bad output."""
-        for name, value in {**unsupported, "--pretokenized": reading.pretokenized}.items():
+    source: str | None
+    output: str | None
+    reading: TextOptions
+    unsupported: Mapping[str, object]
+    workers: int | None
+    threads: int
+    address: str | None
+    resume: bool
+    force: bool
+
+    def __post_init__(self) -> None:
+        """Find the files; raise `UsageError` for unsupported options and for a bad output."""
+        source, output = self.source, self.output
+        for name, value in {**self.unsupported, "--pretokenized": self.reading.pretokenized}.items():
             if value:
                 raise UsageError(f"{name} cannot be used with --engine ray")
         if source is None or source == "-":
@@ -54,14 +53,12 @@ class RayPrediction:
             )
         if output is None or output == "-":
             raise UsageError("--engine ray writes one file per input file: give a folder with --output")
-        self.output, self.reading, self.resume = output, reading, resume
-        self.workers, self.threads, self.address = workers, threads, address
-        check_resume_or_force(resume=resume, force=force)
+        check_resume_or_force(resume=self.resume, force=self.force)
         check_no_loop(Path(output))
-        check_ready(address)
+        check_ready(self.address)
         self.files = find_files(source)
         self.folder = OutputFolder(Path(output), len(self.files))
-        self.folder.check(resume=resume, force=force)
+        self.folder.check(resume=self.resume, force=self.force)
         for file in self.files:
             if self.folder.path.resolve() in file.resolve().parents:
                 raise UsageError(f"{file}: the input is inside the output folder; give another --output")

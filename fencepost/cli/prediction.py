@@ -8,26 +8,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from fencepost.cli.corpora import OverlapsName, report_losses, write_corpus
 from fencepost.cli.draw import Palette, draw_text
 from fencepost.cli.frame import explain_resume, format_count, say
+from fencepost.cli.options import TextOptions
 from fencepost.cli.progress import watch_predictions
+from fencepost.data.formats.format import Format
+from fencepost.data.source import Source
 from fencepost.errors import UsageError
+from fencepost.runtime.offsets import OffsetUnit
 from fencepost.runtime.prediction.lines import find_rest, write_lines
 from fencepost.runtime.prediction.results import Counts, PredictedText, predict_texts, to_sentences
-from fencepost.runtime.prediction.text import read_command_texts
-
-if TYPE_CHECKING:
-    from fencepost.cli.options import TextOptions
-    from fencepost.data.formats.format import Format
-    from fencepost.data.source import Source
-    from fencepost.runtime.offsets import OffsetUnit
-    from fencepost.runtime.prediction.text import Text
-    from fencepost.runtime.recogniser import Recogniser
+from fencepost.runtime.prediction.text import Text, read_command_texts
+from fencepost.runtime.recogniser import Recogniser
 
 
 @contextmanager

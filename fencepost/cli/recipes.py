@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from fencepost.cli.frame import Json, check_json_target, command, output_result
+from fencepost.cli.groups import argument
 
 if TYPE_CHECKING:
     from fencepost.experiments.recipes import Recipe
 
-Name = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[NAME]", help="Recipe to print, for example boundary-smoothing/conll2003. Default: list all."
-    ),
-]
-
 
 @command("recipes")
-def recipes(name: Name = None, json: Json = None) -> None:
+def recipes(
+    name: str | None = argument(
+        "[NAME]", "Recipe to print, for example boundary-smoothing/conll2003. Default: list all.", None
+    ),
+    json: Json = None,
+) -> None:
     """List the settings of the papers for each corpus, with the F1 that they report, or print one of them.
 
     Example: fencepost recipes boundary-smoothing/conll2003

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -26,23 +26,17 @@ FILE = "report.html"
 def report(
     options: ModelOptions,
     reading: ReadingOptions,
-    model: Annotated[Path, argument("RUN_OR_MODEL", "Folder of a model or a run, or name of a model.")],
-    data: Annotated[
-        str | None,
-        option(
-            "--data",
-            "Corpus to score the model on. Without it, the report has the final scores of the training, but "
-            "no intervals and examples.",
-            metavar="FILE",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        option("--out", f"File to write. Default: {FILE} in the folder of the model.", metavar="FILE.html"),
-    ] = None,
-    examples: Annotated[
-        int, option("--examples", "Number of example sentences for each kind of error.", min=0, max=20)
-    ] = 3,
+    model: Path = argument("RUN_OR_MODEL", "Folder of a model or a run, or name of a model."),
+    data: str | None = option(
+        None,
+        "Corpus to score the model on. Without it, the report has the final scores of the training, but "
+        "no intervals and examples.",
+        metavar="FILE",
+    ),
+    out: Path | None = option(
+        None, f"File to write. Default: {FILE} in the folder of the model.", metavar="FILE.html"
+    ),
+    examples: int = option(3, "Number of example sentences for each kind of error.", min=0, max=20),
 ) -> None:
     """Write a report on a model: scores with intervals, errors with examples, learning curves and more.
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from fencepost.cli.groups import option
 from fencepost.cli.models import ModelOptions, ModelRun, find_text_rules, resolve_model
 from fencepost.cli.options import ReadingOptions
@@ -19,7 +21,12 @@ if TYPE_CHECKING:
 _TITLE = "Models and data"
 Label = Annotated[
     list[str] | None,
-    option("--label", "Name of a model in the output; once per model, in order.", _TITLE, metavar="NAME"),
+    typer.Option(
+        "--label",
+        help="Name of a model in the output; once per model, in order.",
+        rich_help_panel=_TITLE,
+        metavar="NAME",
+    ),
 ]
 
 
@@ -30,9 +37,7 @@ class LabelOptions(ReadingOptions):
     title = _TITLE
 
     label: Label = None
-    limit: Annotated[
-        int | None, option("--limit", "Use only this number of sentences, from the first.", min=1)
-    ] = None
+    limit: int | None = option(None, "Use only this number of sentences, from the first.", min=1)
 
     def read_sentences(self, models: Sequence[str], path: str) -> list[Sentence]:
         """Return at most `--limit` sentences of a corpus; raw text is split as for these models."""

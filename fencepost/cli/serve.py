@@ -8,13 +8,10 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from fencepost.cli.frame import Quiet, command, say
+from fencepost.cli.groups import argument, option
 from fencepost.cli.models import MODEL, LinesName, ModelOptions, try_read_config
 from fencepost.data.files import read_text
 from fencepost.errors import UsageError, require_extra
@@ -25,96 +22,77 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Host names of the local machine."""
 
 _TOKEN_BYTES = 10_000  # maximum size of a token file
-_limit_option = partial(typer.Option, rich_help_panel="Limits")
-_access_option = partial(typer.Option, rich_help_panel="Access")
+_LIMITS, _ACCESS = "Limits", "Access"
 
 
 @command("serve")
 def serve(
     options: ModelOptions,
-    models: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="MODEL...",
-            help="Folders or names of models; requests choose one. Default: the shipped model, names.",
-        ),
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; without a token, only a local one.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
-    ] = 8000,
-    lines: Annotated[
-        LinesName | None,
-        typer.Option(
-            help="Line breaks that end a sentence: all (break), only blank lines (join), or those in lists, "
-            "forms and tables, but not in wrapped paragraphs (auto). Default: that of the model.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        _access_option(
-            metavar="FILE",
-            help=f"Accept only requests with the token in this file (or in the variable {TOKEN}).",
-        ),
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None,
-        _access_option(
-            metavar="URL",
-            help="Allow requests from web pages of this site, for example https://example.org; repeatable.",
-        ),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        _access_option(
-            metavar="NAME",
-            help="Also accept requests for this host name, for example from a proxy; repeatable. Default "
-            "with a token: any name.",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        _limit_option(
-            min=1,
-            max=64,
-            help="Number of batches computed at once, with --threads threads each. Default: one per core, "
-            "up to 4.",
-        ),
-    ] = None,
-    max_batch: Annotated[int, _limit_option(min=1, help="Maximum number of texts in a batch.")] = 128,
-    max_wait: Annotated[
-        float,
-        _limit_option(min=0, max=1000, help="Maximum time in milliseconds that a text waits for others."),
-    ] = 5,
-    max_queue: Annotated[
-        int, _limit_option(min=1, help="Maximum number of waiting texts; more get status 429.")
-    ] = 1024,
-    max_texts: Annotated[int, _limit_option(min=1, help="Maximum number of texts per request.")] = 256,
-    max_characters: Annotated[
-        int, _limit_option(min=1, help="Maximum number of characters per text.")
-    ] = 100_000,
-    max_words: Annotated[
-        int,
-        _limit_option(
-            min=1,
-            help="Maximum number of words per text; rare or long words count as several. A request may have "
-            "four times as many. More get status 413.",
-        ),
-    ] = 25_000,
-    max_body: Annotated[
-        int, _limit_option(min=1, help="Maximum number of bytes of a request body; more get status 413.")
-    ] = 1 << 20,
-    timeout: Annotated[
-        float,
-        _limit_option(
-            min=0.1,
-            max=3600,
-            help="Maximum time in seconds for a request, which then gets status 503, and for a shutdown.",
-        ),
-    ] = 30,
+    models: list[Path] | None = argument(
+        "MODEL...",
+        "Folders or names of models; requests choose one. Default: the shipped model, names.",
+        None,
+    ),
+    host: str = option("127.0.0.1", "Address to listen on; without a token, only a local one."),
+    port: int = option(8000, "Port to listen on; 0 chooses a free one.", min=0, max=65535),
+    lines: LinesName | None = option(
+        None,
+        "Line breaks that end a sentence: all (break), only blank lines (join), or those in lists, "
+        "forms and tables, but not in wrapped paragraphs (auto). Default: that of the model.",
+        panel=MODEL,
+    ),
+    token_file: Path | None = option(
+        None,
+        f"Accept only requests with the token in this file (or in the variable {TOKEN}).",
+        panel=_ACCESS,
+        metavar="FILE",
+    ),
+    allow_origin: list[str] | None = option(
+        None,
+        "Allow requests from web pages of this site, for example https://example.org; repeatable.",
+        panel=_ACCESS,
+        metavar="URL",
+    ),
+    allow_host: list[str] | None = option(
+        None,
+        "Also accept requests for this host name, for example from a proxy; repeatable. Default "
+        "with a token: any name.",
+        panel=_ACCESS,
+        metavar="NAME",
+    ),
+    workers: int | None = option(
+        None,
+        "Number of batches computed at once, with --threads threads each. Default: one per core, up to 4.",
+        panel=_LIMITS,
+        min=1,
+        max=64,
+    ),
+    max_batch: int = option(128, "Maximum number of texts in a batch.", panel=_LIMITS, min=1),
+    max_wait: float = option(
+        5, "Maximum time in milliseconds that a text waits for others.", panel=_LIMITS, min=0, max=1000
+    ),
+    max_queue: int = option(
+        1024, "Maximum number of waiting texts; more get status 429.", panel=_LIMITS, min=1
+    ),
+    max_texts: int = option(256, "Maximum number of texts per request.", panel=_LIMITS, min=1),
+    max_characters: int = option(100_000, "Maximum number of characters per text.", panel=_LIMITS, min=1),
+    max_words: int = option(
+        25_000,
+        "Maximum number of words per text; rare or long words count as several. A request may have "
+        "four times as many. More get status 413.",
+        panel=_LIMITS,
+        min=1,
+    ),
+    max_body: int = option(
+        1 << 20, "Maximum number of bytes of a request body; more get status 413.", panel=_LIMITS, min=1
+    ),
+    timeout: float = option(
+        30,
+        "Maximum time in seconds for a request, which then gets status 503, and for a shutdown.",
+        panel=_LIMITS,
+        min=0.1,
+        max=3600,
+    ),
     quiet: Quiet = False,
 ) -> None:
     """Serve one or more models over HTTP; the page at / is for trying them.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fencepost.cli.corpora import OVERLAPS_HELP, OverlapsName
 from fencepost.cli.frame import OUTPUT, Json, command
@@ -23,52 +23,39 @@ if TYPE_CHECKING:
 
 @command("suggest")
 def suggest(
-    arguments: Annotated[
-        list[str],
-        argument(
-            "[MODEL] TEXTS",
-            "Folder or name of a model (default: names) and the texts: any file that predict reads, "
-            "- or sample:train. Entities of a corpus are ignored.",
-        ),
-    ],
+    *,
+    arguments: list[str] = argument(
+        "[MODEL] TEXTS",
+        "Folder or name of a model (default: names) and the texts: any file that predict reads, "
+        "- or sample:train. Entities of a corpus are ignored.",
+    ),
     reading: TextOptions,
     model: ModelOptions,
-    count: Annotated[int, option("--count", "Number of sentences to suggest.", min=1)] = 200,
-    strategy: Annotated[
-        Literal["uncertainty", "boundary", "diversity", "random"],
-        option(
-            "--strategy",
-            "How to select sentences: by the expected number of errors (uncertainty) or the uncertainty of "
-            "boundaries (boundary), relative to the annotation effort and without similar sentences; by "
-            "dissimilarity to the others (diversity); or at random.",
-        ),
-    ] = "uncertainty",
-    exclude: Annotated[
-        list[str] | None,
-        option(
-            "--exclude",
-            "Corpus whose sentences are not suggested, such as the training data; repeatable.",
-            metavar="FILE",
-        ),
-    ] = None,
-    seed: Annotated[int, option("--seed", "Random seed.", min=0)] = 1,
-    output: Annotated[
-        str,
-        option(
-            "--output",
-            "Pre-annotated corpus to write, best sentence first; - is standard output.",
-            OUTPUT,
-            metavar="FILE",
-        ),
-    ] = "-",
-    to: Annotated[
-        str | None, option("--to", "Corpus format of the output. Default: from the file name.", OUTPUT)
-    ] = None,
-    overlaps: Annotated[OverlapsName, option("--overlaps", OVERLAPS_HELP, OUTPUT)] = "refuse",
-    resume: Annotated[bool, option("--resume", "Continue an interrupted run.", OUTPUT)] = False,
-    force: Annotated[
-        bool, option("--force", "Overwrite an existing output or the progress of an interrupted run.", OUTPUT)
-    ] = False,
+    count: int = option(200, "Number of sentences to suggest.", min=1),
+    strategy: Literal["uncertainty", "boundary", "diversity", "random"] = option(
+        "uncertainty",
+        "How to select sentences: by the expected number of errors (uncertainty) or the uncertainty of "
+        "boundaries (boundary), relative to the annotation effort and without similar sentences; by "
+        "dissimilarity to the others (diversity); or at random.",
+    ),
+    exclude: list[str] | None = option(
+        None,
+        "Corpus whose sentences are not suggested, such as the training data; repeatable.",
+        metavar="FILE",
+    ),
+    seed: int = option(1, "Random seed.", min=0),
+    output: str = option(
+        "-",
+        "Pre-annotated corpus to write, best sentence first; - is standard output.",
+        panel=OUTPUT,
+        metavar="FILE",
+    ),
+    to: str | None = option(None, "Corpus format of the output. Default: from the file name.", panel=OUTPUT),
+    overlaps: OverlapsName = option("refuse", OVERLAPS_HELP, panel=OUTPUT),
+    resume: bool = option(False, "Continue an interrupted run.", panel=OUTPUT),
+    force: bool = option(
+        False, "Overwrite an existing output or the progress of an interrupted run.", panel=OUTPUT
+    ),
     json: Json = None,
 ) -> None:
     """Select the sentences to annotate next, and write them with the entities that the model predicts.

@@ -6,25 +6,22 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencepost.cli.corpora import OverlapsName, report_losses, write_corpus
 from fencepost.cli.frame import check_json_target, explain_resume, format_count, say, write_json
 from fencepost.cli.predict_arguments import check_resume_or_force, is_same_file
 from fencepost.cli.progress import show_bar
-from fencepost.data.writer import check_no_loop
+from fencepost.data.entity import Sentence
+from fencepost.data.formats.format import Format
+from fencepost.data.writer import WriteResult, check_no_loop
 from fencepost.errors import DataError, UsageError
 from fencepost.runtime.loading import describe_model
 from fencepost.runtime.prediction.lines import EXISTS, check_parent
+from fencepost.runtime.prediction.text import Text
+from fencepost.runtime.prediction.texts import Texts
+from fencepost.runtime.suggestion import Chooser
 from fencepost.runtime.suggestion.checkpoint import SUFFIX, Checkpoint
-
-if TYPE_CHECKING:
-    from fencepost.data.entity import Sentence
-    from fencepost.data.formats.format import Format
-    from fencepost.data.writer import WriteResult
-    from fencepost.runtime.prediction.text import Text
-    from fencepost.runtime.prediction.texts import Texts
-    from fencepost.runtime.suggestion import Chooser
 
 
 @dataclass

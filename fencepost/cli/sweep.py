@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from typer import Option
+from typing import TYPE_CHECKING
 
 from fencepost.cli.frame import check_json_target, command, explain_resume, format_count, output_result
+from fencepost.cli.groups import option
 from fencepost.cli.progress import format_duration
 from fencepost.cli.training_options import TrainingOptions
 from fencepost.errors import FencepostError, UsageError, require_extra
@@ -39,44 +38,33 @@ class SweepOptions(TrainingOptions):
 
     title = "Sweep"
 
-    out: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Folder for all runs; a sweep in it is continued.")
-    ] = None
-    grid: Annotated[
-        list[str] | None,
-        Option(
-            metavar="KEY=V,V...",
-            help="Values of a setting, for example method.epsilon=0,0.1; several settings are combined.",
-        ),
-    ] = None
-    also: Annotated[
-        list[str] | None,
-        Option(
-            metavar="'KEY=V,V...'",
-            help="Additional cells outside the grid, for example method.max_offset=0,1; settings to combine "
-            "are separated by spaces, in quotes. Repeatable.",
-        ),
-    ] = None
-    seeds: Annotated[
-        int, Option(min=1, help="Number of runs per cell; their seeds start at training.seed.")
-    ] = 1
-    share: Annotated[
-        str | None,
-        Option(metavar="S,S...", help="Shares of the training data, for example 0.125,0.25,0.5,1."),
-    ] = None
-    boundary_noise: Annotated[
-        str | None,
-        Option(
-            metavar="P,P...",
-            help="Probabilities that a boundary of a training entity is off by one word, for example 0,0.1.",
-        ),
-    ] = None
-    workers: Annotated[
-        int, Option(min=1, help="Number of runs trained at once, in processes that share the cores.")
-    ] = 1
-    keep_models: Annotated[
-        bool, Option(help="Whether to keep the models of complete runs, or only their scores.")
-    ] = True
+    out: Path | None = option(None, "Folder for all runs; a sweep in it is continued.", metavar="FOLDER")
+    grid: list[str] | None = option(
+        None,
+        "Values of a setting, for example method.epsilon=0,0.1; several settings are combined.",
+        metavar="KEY=V,V...",
+    )
+    also: list[str] | None = option(
+        None,
+        "Additional cells outside the grid, for example method.max_offset=0,1; settings to combine "
+        "are separated by spaces, in quotes. Repeatable.",
+        metavar="'KEY=V,V...'",
+    )
+    seeds: int = option(1, "Number of runs per cell; their seeds start at training.seed.", min=1)
+    share: str | None = option(
+        None, "Shares of the training data, for example 0.125,0.25,0.5,1.", metavar="S,S..."
+    )
+    boundary_noise: str | None = option(
+        None,
+        "Probabilities that a boundary of a training entity is off by one word, for example 0,0.1.",
+        metavar="P,P...",
+    )
+    workers: int = option(1, "Number of runs trained at once, in processes that share the cores.", min=1)
+    keep_models: bool = option(
+        True,
+        "Whether to keep the models of complete runs, or only their scores.",
+        "--keep-models/--no-keep-models",
+    )
 
     def parse_cells(self) -> list[GridCell]:
         """Return the cells of `--grid` and `--also`."""

@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Option
 
 from fencepost.cli.frame import check_json_target, command, explain_resume, output_result
+from fencepost.cli.groups import option
 from fencepost.cli.models import resolve_model
 from fencepost.cli.report import write_report
 from fencepost.cli.scores import print_epochs, print_scores
@@ -31,15 +31,9 @@ class RunOptions(TrainingOptions):
 
     title = "Data"
 
-    out: Annotated[
-        Path | None, Option("--out", metavar="FOLDER", help="Folder for the model; new or empty.")
-    ] = None
-    resume: Annotated[
-        bool, Option("--resume", help="Continue an interrupted run in --out, with the same data.")
-    ] = False
-    report: Annotated[
-        bool, Option("--report/--no-report", help="Whether to write a report (report.html) at the end.")
-    ] = True
+    out: Path | None = option(None, "Folder for the model; new or empty.", metavar="FOLDER")
+    resume: bool = option(False, "Continue an interrupted run in --out, with the same data.")
+    report: bool = option(True, "Whether to write a report (report.html) at the end.", "--report/--no-report")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,30 +42,18 @@ class TrainOptions(RunOptions):
 
     title = "Data"
 
-    from_: Annotated[
-        Path | None,
-        Option(
-            "--from",
-            metavar="MODEL",
-            help="Start from the weights, types and settings of a trained model; new types are added.",
-        ),
-    ] = None
-    old_test: Annotated[
-        str | None,
-        Option(
-            "--old-test",
-            metavar="FILE",
-            help="With --from: test data of that model, to measure how much the new one forgets.",
-        ),
-    ] = None
-    show_config: Annotated[
-        bool,
-        Option(
-            "--show-config",
-            help="Print all settings of this command as YAML and exit.",
-            rich_help_panel="Settings",
-        ),
-    ] = False
+    from_: Path | None = option(
+        None,
+        "Start from the weights, types and settings of a trained model; new types are added.",
+        "--from",
+        metavar="MODEL",
+    )
+    old_test: str | None = option(
+        None, "With --from: test data of that model, to measure how much the new one forgets.", metavar="FILE"
+    )
+    show_config: bool = option(
+        False, "Print all settings of this command as YAML and exit.", panel="Settings"
+    )
 
 
 @command("train")

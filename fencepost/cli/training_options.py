@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from fencepost.cli.frame import Json
-from fencepost.cli.groups import OptionGroup
+from fencepost.cli.groups import OptionGroup, option
 from fencepost.cli.models import DeviceName
 from fencepost.cli.options import ReadingOptions
 from fencepost.errors import UsageError, require_extra
@@ -30,16 +28,14 @@ class DataOptions(OptionGroup):
 
     title = "Data"
 
-    train: Annotated[str | None, Option(metavar="FILE", help="Training data: an annotated corpus.")] = None
-    dev: Annotated[
-        str | None, Option(metavar="FILE", help="Development data: the epoch with the best F1 on it is kept.")
-    ] = None
-    dev_share: Annotated[
-        float | None, Option(help="Use this share of the training data, by document, as development data.")
-    ] = None
-    test: Annotated[
-        str | None, Option(metavar="FILE", help="Test data to score the model on at the end.")
-    ] = None
+    train: str | None = option(None, "Training data: an annotated corpus.", metavar="FILE")
+    dev: str | None = option(
+        None, "Development data: the epoch with the best F1 on it is kept.", metavar="FILE"
+    )
+    dev_share: float | None = option(
+        None, "Use this share of the training data, by document, as development data."
+    )
+    test: str | None = option(None, "Test data to score the model on at the end.", metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,32 +44,25 @@ class SettingsOptions(OptionGroup):
 
     title = "Settings"
 
-    method: Annotated[
-        str | None,
-        Option(help="boundary-smoothing (the default), boundary-offset, locate-and-label or diffusion."),
-    ] = None
-    recipe: Annotated[
-        str | None,
-        Option(metavar="NAME", help="Use the settings of a paper; `fencepost recipes` lists them."),
-    ] = None
-    config: Annotated[Path | None, Option(metavar="FILE.yaml", help="Read settings from a YAML file.")] = None
-    changes: Annotated[
-        list[str] | None,
-        Option(
-            "--set", metavar="KEY=VALUE", help="Change a setting, such as method.epsilon=0.2; repeatable."
-        ),
-    ] = None
-    encoder: Annotated[
-        str | None, Option(help="encoder.name: minilm, scratch, a folder, or a name on the Hugging Face hub.")
-    ] = None
-    epochs: Annotated[
-        str | None, Option(metavar="NUMBER", help="training.epochs: a number, or auto (the default).")
-    ] = None
-    batch_size: Annotated[int | None, Option(help="training.batch_size")] = None
-    seed: Annotated[int | None, Option(help="training.seed")] = None
-    device: Annotated[
-        DeviceName, Option(help="Device for PyTorch; auto uses the first available of cuda, mps and cpu.")
-    ] = "auto"
+    method: str | None = option(
+        None, "boundary-smoothing (the default), boundary-offset, locate-and-label or diffusion."
+    )
+    recipe: str | None = option(
+        None, "Use the settings of a paper; `fencepost recipes` lists them.", metavar="NAME"
+    )
+    config: Path | None = option(None, "Read settings from a YAML file.", metavar="FILE.yaml")
+    changes: list[str] | None = option(
+        None, "Change a setting, such as method.epsilon=0.2; repeatable.", "--set", metavar="KEY=VALUE"
+    )
+    encoder: str | None = option(
+        None, "encoder.name: minilm, scratch, a folder, or a name on the Hugging Face hub."
+    )
+    epochs: str | None = option(None, "training.epochs: a number, or auto (the default).", metavar="NUMBER")
+    batch_size: int | None = option(None, "training.batch_size")
+    seed: int | None = option(None, "training.seed")
+    device: DeviceName = option(
+        "auto", "Device for PyTorch; auto uses the first available of cuda, mps and cpu."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +88,18 @@ class ConfiguredOptions(SettingsOptions, ReadingOptions):
     def settings(
         self, changes: Sequence[str] = (), resumed: Path | None = None, base: dict[str, Any] | None = None
     ) -> Config:
-        """Return all settings; `changes` are applied after those of `--set`, and `base` replaces a recipe."""
+        """Return all settings; `changes` are applied after those of `--set`, and `base` replaces a recipe.
+
+        Without a file, the settings of the run in the folder `resumed` are used.
+        """
+        from fencepost.experiments import recipes
+
+        if self.recipe is not None:
+            base = recipes.recipe(self.recipe).config
+        with require_extra("train"):
+            from fencepost.training.learning import compose_settings
         changes = [*(self.changes or ()), *changes]
-        return compose_settings(self.recipe, self.config, changes, self.option_values, resumed, base)
+        return compose_settings(self.config, base, self.option_values, resumed, changes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,32 +133,3 @@ class TrainingOptions(DataOptions, ConfiguredOptions):
         if self.dev_share is not None:
             train, dev = hold_out(train, self.dev_share, config.training.seed)
         return train, dev, None if self.test is None else self.read(self.test, text)
-
-
-def compose_settings(
-    recipe: str | None,
-    config: Path | None,
-    changes: Sequence[str] | None,
-    option_values: Mapping[str, Mapping[str, Any]],
-    resumed: Path | None = None,
-    base: dict[str, Any] | None = None,
-) -> Config:
-    """Return all settings: of the recipe, the file, `--set` and the option values that are not None.
-
-    Later ones take precedence. `base` replaces a recipe. Without a file, the settings of the run in the
-    folder `resumed` are used.
-    """
-    from fencepost.experiments import recipes
-
-    base = recipes.recipe(recipe).config if recipe is not None else base
-    with require_extra("train"):
-        from fencepost.config import Config
-        from fencepost.training.run import RUN_FILE
-    overrides = {
-        part: {key: value for key, value in values.items() if value is not None}
-        for part, values in option_values.items()
-    }
-    if resumed is not None and config is None and (resumed / RUN_FILE).is_file():
-        config = resumed / RUN_FILE
-    overrides = {part: values for part, values in overrides.items() if values}
-    return Config.compose(config, changes or (), overrides, base=base)

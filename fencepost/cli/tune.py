@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
-from typer import Option
 
 from fencepost.cli.frame import check_json_target, command, explain_resume, format_count, output_result
+from fencepost.cli.groups import option
 from fencepost.cli.progress import format_duration
 from fencepost.cli.training_options import TrainingOptions
 from fencepost.errors import UsageError, require_extra
@@ -32,45 +32,32 @@ class TuneOptions(TrainingOptions):
 
     title = "Search"
 
-    out: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Folder for all trials; a search in it is continued.")
-    ] = None
-    space: Annotated[
-        Path | None, Option(metavar="FILE.yaml", help="Search space as YAML. Default: that of the method.")
-    ] = None
-    search: Annotated[
-        list[str] | None,
-        Option(
-            metavar="KEY=...",
-            help="Setting to search: KEY=LOW..HIGH, KEY=LOW..HIGH:log, KEY=LOW..HIGH:STEP or KEY=A,B,C; "
-            "repeatable.",
-        ),
-    ] = None
-    show_space: Annotated[bool, Option("--show-space", help="Print the search space as YAML and exit.")] = (
-        False
+    out: Path | None = option(None, "Folder for all trials; a search in it is continued.", metavar="FOLDER")
+    space: Path | None = option(
+        None, "Search space as YAML. Default: that of the method.", metavar="FILE.yaml"
     )
-    trials: Annotated[int, Option(min=1, help="Total number of trials, including existing ones.")] = 20
-    minutes: Annotated[
-        float | None, Option(min=0, help="Start no more trials after this number of minutes.")
-    ] = None
-    pruner: Annotated[
-        Literal["median", "none"],
-        Option(help="Stop trials whose F1 is below the median of the others at the same epoch, or none."),
-    ] = "median"
-    startup_trials: Annotated[
-        int,
-        Option(
-            min=1,
-            help="Number of first trials with random values; no trial is stopped before they are complete.",
-        ),
-    ] = 5
-    grace_epochs: Annotated[
-        int | None,
-        Option(min=0, help="Number of first epochs in which no trial is stopped. Default: a quarter."),
-    ] = None
-    keep_models: Annotated[
-        bool, Option(help="Whether to keep the models of all trials, or only that of the best one.")
-    ] = False
+    search: list[str] | None = option(
+        None,
+        "Setting to search: KEY=LOW..HIGH, KEY=LOW..HIGH:log, KEY=LOW..HIGH:STEP or KEY=A,B,C; repeatable.",
+        metavar="KEY=...",
+    )
+    show_space: bool = option(False, "Print the search space as YAML and exit.")
+    trials: int = option(20, "Total number of trials, including existing ones.", min=1)
+    minutes: float | None = option(None, "Start no more trials after this number of minutes.", min=0)
+    pruner: Literal["median", "none"] = option(
+        "median", "Stop trials whose F1 is below the median of the others at the same epoch, or none."
+    )
+    startup_trials: int = option(
+        5, "Number of first trials with random values; no trial is stopped before they are complete.", min=1
+    )
+    grace_epochs: int | None = option(
+        None, "Number of first epochs in which no trial is stopped. Default: a quarter.", min=0
+    )
+    keep_models: bool = option(
+        False,
+        "Whether to keep the models of all trials, or only that of the best one.",
+        "--keep-models/--no-keep-models",
+    )
 
     def parse_search_space(self, config: Config) -> Space:
         """Return the space of `--space` and `--search`, which takes precedence; without both, the default."""

@@ -24,23 +24,18 @@ from fencepost.experiments.trials import (
     Trial,
     has_scores,
     is_started,
+    list_entries,
     lock_folder,
     run_trial,
     tidy,
     write_failure,
 )
-from fencepost.experiments.variants import add_boundary_noise, sample_share
 from fencepost.experiments.workers import Failure, TaskResult, run_in_processes, run_task
 from fencepost.settings import merge_trees
-from fencepost.training.run import (
-    RESULT_FILE,
-    compute_fingerprint,
-    describe_differences,
-    has_data,
-    prepare_sentences,
-)
+from fencepost.training.data import compute_fingerprint, prepare_sentences
+from fencepost.training.folder import RESULT_FILE, describe_differences, has_data
 
-__all__ = ["Data", "GridCell", "Sweep", "Trial", "add_boundary_noise", "make_cells", "sample_share"]
+__all__ = ["Data", "GridCell", "Sweep", "Trial", "make_cells"]
 
 _ADVICE = "remove the folder to train it again, or give another --out"
 
@@ -114,7 +109,7 @@ class Sweep:
     def _read_state(self, run: Trial) -> State:
         folder = run.folder
         if not is_started(folder):
-            if not all(path.name.startswith(TEMPORARY) for path in _list_entries(folder)):
+            if not all(path.name.startswith(TEMPORARY) for path in list_entries(folder)):
                 raise UsageError(f"{folder}: already exists and is not a training run; {_ADVICE}")
             return "planned"
         differs = describe_differences(folder, run.config)
@@ -140,13 +135,6 @@ class Sweep:
 def _run(cell: GridCell, config: Config, out: Path, seed: int) -> Trial:
     tree = merge_trees(config.model_dump(mode="json"), {"training": {"seed": seed}})
     return Trial(f"{cell.label}, seed {seed}", Config.parse(tree), out / cell.name / f"seed-{seed}", cell)
-
-
-def _list_entries(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir()) if folder.exists() else []
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
 def _is_scored_on(folder: Path, test: Sequence[Sentence] | None) -> bool:

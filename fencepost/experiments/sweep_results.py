@@ -11,7 +11,7 @@ from fencepost.data.files import read_json
 from fencepost.errors import DataError, describe_error
 from fencepost.experiments.cells import GridCell
 from fencepost.experiments.trials import Trial, write_csv, write_json
-from fencepost.training.run import RESULT_FILE
+from fencepost.training.folder import RESULT_FILE
 
 CELLS_FILE, RUNS_FILE, SWEEP_FILE = "sweep.csv", "runs.csv", "sweep.json"
 

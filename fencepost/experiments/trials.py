@@ -19,30 +19,20 @@ from fencepost import __version__
 from fencepost.config import Config
 from fencepost.data.entity import Sentence
 from fencepost.data.output import raise_write_errors, remove_leftovers, whole_file
-from fencepost.encoder.encoder import Encoder
-from fencepost.encoder.pretrained import Pretrained
-from fencepost.encoder.subwords import Subwords
 from fencepost.errors import UsageError
 from fencepost.experiments.cells import GridCell
 from fencepost.experiments.variants import add_boundary_noise, sample_share
 from fencepost.experiments.workers import Failure
 from fencepost.runtime.engine import DeviceName
-from fencepost.runtime.folder import CONFIG_FILE, SUMS_FILE, WEIGHTS_FILE
-from fencepost.training.run import RESULT_FILE, RUN_FILE, AfterEpoch, remove_checkpoints, train
+from fencepost.runtime.folder import CARD_FILE, FILES
+from fencepost.training.folder import RESULT_FILE, RUN_FILE, remove_checkpoints
+from fencepost.training.run import AfterEpoch, train
 
 State = Literal["planned", "running", "complete", "pruned", "failed"]
 """State of a trial: "running" from its first file on, even without a process; "pruned" if stopped early."""
 
-MODEL_FILES = (
-    CONFIG_FILE,
-    SUMS_FILE,
-    WEIGHTS_FILE,
-    Encoder.VOCABULARY_FILE,
-    Pretrained.CONFIG_FILE,
-    Subwords.FILE,
-    Subwords.SPECIAL_FILE,
-)
-"""Files of a model in the order of removal: an incomplete model must not look complete."""
+_MODEL_FILES = [name for name in reversed(FILES) if name not in (CARD_FILE, RESULT_FILE) and "/" not in name]
+"""Files that prediction reads, in the order of removal: an incomplete model must not look complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +95,7 @@ def tidy(folder: Path, *, keep_model: bool) -> None:
     remove_leftovers(folder)
     remove_checkpoints(folder)
     if not keep_model:
-        for name in MODEL_FILES:
+        for name in _MODEL_FILES:
             (folder / name).unlink(missing_ok=True)
 
 
@@ -139,6 +129,14 @@ def lock_folder(out: Path, kind: str) -> Iterator[None]:
         except (ImportError, OSError):  # Windows and file systems without locks: not protected
             pass
         yield
+
+
+def list_entries(folder: Path) -> list[Path]:
+    """Return what a folder contains, if it exists; raise `UsageError` if it cannot be read."""
+    try:
+        return list(folder.iterdir()) if folder.exists() else []
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
 def make_lock_name(kind: str) -> str:

@@ -26,6 +26,7 @@ from fencepost.experiments.trials import (
     Trial,
     has_scores,
     is_started,
+    list_entries,
     lock_folder,
     make_lock_name,
     run_trial,
@@ -39,7 +40,9 @@ from fencepost.experiments.tuning_space import Space, change_config, dump_space,
 from fencepost.experiments.tuning_study import RunningTrial, Search, Study, TrialRecord
 from fencepost.experiments.workers import run_task
 from fencepost.runtime.loading import load
-from fencepost.training.run import RESULT_FILE, compute_fingerprint, prepare_sentences
+from fencepost.settings import flatten_tree
+from fencepost.training.data import compute_fingerprint, prepare_sentences
+from fencepost.training.folder import RESULT_FILE
 from fencepost.training.trainer import Diverged
 
 __all__ = ["Data", "TrialRecord", "Tuning"]
@@ -256,7 +259,7 @@ class Tuning:
     def _describe_study(self) -> dict[str, Any]:
         """Return the values that must not change while the study continues, by their names in messages."""
         identity = {
-            **_flatten(self.config.model_dump(mode="json")),
+            **flatten_tree(self.config.model_dump(mode="json")),
             **{f"the search's {key}": value for key, value in asdict(self.search).items()},
             **{f"in the search space, {key}": domain.to_tree() for key, domain in self.space.items()},
             "training data": compute_fingerprint(prepare_sentences(self.data.train, self.config)),
@@ -304,24 +307,10 @@ def _list_differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -> 
             yield f"{key} is {old} there and {new} here"
 
 
-def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= (
-            _flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-        )
-    return flat
-
-
 def _check_folder(out: Path) -> None:
     """Raise `UsageError` for a folder that is neither empty nor contains a study."""
     ours = (make_lock_name("tuning"), TEMPORARY)
-    try:
-        others = [path.name for path in out.iterdir() if not path.name.startswith(ours)]
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be read: {error.strerror}") from None
+    others = [path.name for path in list_entries(out) if not path.name.startswith(ours)]
     if others and STUDY_FILE not in others:
         raise UsageError(
             f"{out}: already exists and is not a study (it has no {STUDY_FILE}); give another --out"

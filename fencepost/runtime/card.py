@@ -30,7 +30,7 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """Content of a card; None means not measured."""
 
@@ -73,14 +73,9 @@ def render_card(facts: Facts) -> str:
     body = _load_template().render(
         name=NAME,
         version=__version__,
-        types=facts.types,
-        config=facts.config,
         encoder=Path(facts.encoder).name if Path(facts.encoder).is_dir() else facts.encoder,
-        weights=facts.weights,
-        dev=facts.dev,
-        test=facts.test,
-        calibration=facts.calibration,
         language=facts.language,
+        **vars(facts),
     )
     return add_metadata(body, make_metadata(facts))
 

@@ -9,7 +9,7 @@ sentences -> arrays -> encoder graph -> the method's decoder, which runs the met
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,10 +28,10 @@ from fencepost.encoder.inputs import InputReader
 from fencepost.encoder.settings import TextProfile
 from fencepost.encoder.subwords import Subwords
 from fencepost.encoder.windows import group_blocks
-from fencepost.errors import DataError, FencepostError, UsageError, describe_error
+from fencepost.errors import DataError, FencepostError, describe_error
 from fencepost.evaluation import Temperature
 from fencepost.methods.candidates import Candidates
-from fencepost.methods.decoder import Decoder, GoldArrays, GraphMismatch, Graphs, Report, WordArrays
+from fencepost.methods.decoder import Decoder, GraphMismatch, Graphs, WordArrays
 from fencepost.methods.registry import METHODS
 from fencepost.methods.settings import PredictSettings
 
@@ -241,26 +241,6 @@ class Predictor:
             owner, first = divmod(start, length)
             entities[owner].append(Entity(first, end - owner * length, self.types[type_], confidence))
         return entities
-
-    def make_reports(self, names: Sequence[str] | None = None) -> dict[str, Report]:
-        """Return new reports of the method, all or those named; raises `UsageError` for an unknown name."""
-        declared = METHODS[self.config.method.name].reports
-        for name in names or ():
-            if name not in declared:
-                has = ", ".join(declared) or "none"
-                raise UsageError(f"{self.config.method.name} has no report {name!r}; it has {has}")
-        selection = declared if names is None else {name: declared[name] for name in names}
-        return {name: report(self.decoder, self.predict_settings) for name, report in selection.items()}
-
-    def watch_reports(self, reports: Mapping[str, Report]) -> Watch:
-        """Return a `watch` for `predict_entities` that adds each batch to these reports."""
-
-        def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:  # noqa: ARG001
-            gold = GoldArrays.from_sentences(sentences, self.types)
-            for report in reports.values():
-                report.add(sentences, scores, gold)
-
-        return watch
 
     def try_out(self, folder: Path) -> Self:
         """Predict the entities of an example, and return the predictor; raise `DataError` if that fails.

@@ -21,9 +21,9 @@ from fencepost.data.text.lines import Lines, check_lines
 from fencepost.data.text.splitter import Offsets
 from fencepost.encoder.windows import Part, join_blocks, split_sentence
 from fencepost.errors import UsageError, quote, shorten
-from fencepost.methods import candidates as decoding
-from fencepost.methods.candidates import Candidates
-from fencepost.methods.decoder import Report, WordArrays
+from fencepost.methods.candidates import Candidates, select
+from fencepost.methods.decoder import GoldArrays, Report, WordArrays
+from fencepost.methods.registry import METHODS
 from fencepost.runtime.chunks import chunk_texts
 from fencepost.runtime.document import Document
 from fencepost.runtime.engine import LOOK_AHEAD, Predictor, Watch
@@ -186,12 +186,29 @@ class Recogniser:
         yield from self._predict(self.prepare_sentences(sentences), watch)
 
     def make_reports(self, names: Sequence[str] | None = None) -> dict[str, Report]:
-        """Return new reports that the model's method declares about its own steps, all or some, by name."""
-        return self._predictor.make_reports(names)
+        """Return new reports that the model's method declares about its own steps, all or some, by name.
+
+        Raises `UsageError` for an unknown name.
+        """
+        declared = METHODS[self.method].reports
+        for name in names or ():
+            if name not in declared:
+                raise UsageError(
+                    f"{self.method} has no report {name!r}; it has {', '.join(declared) or 'none'}"
+                )
+        selection = declared if names is None else {name: declared[name] for name in names}
+        decoder, settings = self._predictor.decoder, self._predictor.predict_settings
+        return {name: report(decoder, settings) for name, report in selection.items()}
 
     def watch_reports(self, reports: Mapping[str, Report]) -> Watch:
         """Return a `watch` for `predict` of annotated sentences that fills these reports."""
-        return self._predictor.watch_reports(reports)
+
+        def watch(sentences: Sequence[Sentence], words: WordArrays, scores: Any) -> None:  # noqa: ARG001
+            gold = GoldArrays.from_sentences(sentences, self.types)
+            for report in reports.values():
+                report.add(sentences, scores, gold)
+
+        return watch
 
     def watch_candidates(self, add: AddCandidates, threshold: float) -> Watch:
         """Return a `watch` that calls `add` with the possible and the predicted entities of each batch.
@@ -279,20 +296,7 @@ class Recogniser:
             for entity in of_part
             if part.owns(entity)
         ]
-        numbers = {type_: number for number, type_ in enumerate(self.types)}
-        candidates = Candidates(
-            np.array([entity.start for entity in entities], dtype=np.int64),
-            np.array([entity.end for entity in entities], dtype=np.int64),
-            np.array([numbers[entity.type] for entity in entities], dtype=np.int64),
-            np.array([entity.score for entity in entities], dtype=np.float64),
-        )
-        mode = self._predictor.predict_settings.select
-        selected = decoding.select(candidates, mode if mode in ("flat", "nested") else "keep-all")
-        columns = (selected.start, selected.end, selected.type, selected.confidence)
-        return [
-            Entity(start, end, self.types[type_], score)
-            for start, end, type_, score in zip(*(column.tolist() for column in columns), strict=True)
-        ]
+        return resolve_clashes(entities, self.types, self._predictor.predict_settings.select)
 
     folder: Path | None = None
     """Folder of the model's files; None for a model that was made in memory."""
@@ -364,6 +368,23 @@ class Recogniser:
             create_pr=create_pr,
             metadata=metadata,
         )
+
+
+def resolve_clashes(entities: Sequence[Entity], types: Sequence[str], mode: str) -> list[Entity]:
+    """Return the entities of a sentence without those that clash: in the modes `flat` and `nested` only."""
+    numbers = {type_: number for number, type_ in enumerate(types)}
+    candidates = Candidates(
+        np.array([entity.start for entity in entities], dtype=np.int64),
+        np.array([entity.end for entity in entities], dtype=np.int64),
+        np.array([numbers[entity.type] for entity in entities], dtype=np.int64),
+        np.array([entity.score for entity in entities], dtype=np.float64),
+    )
+    selected = select(candidates, mode if mode in ("flat", "nested") else "keep-all")
+    columns = (selected.start, selected.end, selected.type, selected.confidence)
+    return [
+        Entity(start, end, types[type_], score)
+        for start, end, type_, score in zip(*(column.tolist() for column in columns), strict=True)
+    ]
 
 
 def _count_characters(text: str) -> int:

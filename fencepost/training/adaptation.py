@@ -168,7 +168,7 @@ def adapt(
         stream.flush()
         if not has_data(out, {"texts": corpus.fingerprint}):
             raise UsageError(f"{out}: this adaptation has other texts; resume it with the same texts")
-        begin_run(out, _to_yaml(settings), {"texts": corpus.fingerprint})
+        begin_run(out, settings.to_yaml(), {"texts": corpus.fingerprint})
         run = _Run(model, settings, corpus, tokenizer.mask_token_id, out / CHECKPOINTS)
         result = run.train(resume=resume, listeners=[Records(out)] if quiet else [Records(out), Display()])
     with raise_write_errors(out):
@@ -198,12 +198,6 @@ def _build(settings: AdaptSettings, transformer: Any, tokenizer: Any) -> MaskedL
     encoder = Pretrained.from_library(EncoderSettings(name=settings.encoder), transformer, tokenizer)
     encoder.room = min(encoder.room, settings.length)
     return MaskedLanguageModel(encoder)
-
-
-def _to_yaml(settings: AdaptSettings) -> str:
-    from yaml import safe_dump
-
-    return safe_dump(settings.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 def _check_settings(out: Path, settings: AdaptSettings) -> None:
@@ -280,7 +274,7 @@ class _Run:
     def train(self, *, resume: bool, listeners: Sequence[Listener]) -> Adaptation:
         """Train to the end, from the last checkpoint if `resume`; return the result."""
         start = time.perf_counter()
-        checkpoint = checkpoints.find_resumable(self.folder, checkpoints.print_warning) if resume else None
+        checkpoint = checkpoints.find_resumable(self.folder) if resume else None
         checkpoints.remove_newer(self.folder, checkpoint)
         if checkpoint is None:
             self._record({"dev_loss": self._compute_held_out_loss()}, ())

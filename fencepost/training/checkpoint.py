@@ -11,7 +11,7 @@ import json
 import random
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,11 @@ def find_last_checkpoint(folder: Path) -> Path | None:
     return next(_list_complete(folder), None)
 
 
-def find_resumable(folder: Path, warn: Callable[[str], None]) -> Path | None:
+def find_resumable(folder: Path) -> Path | None:
     """Return the newest undamaged checkpoint in a folder, or None if none was completed.
 
-    The checkpoint of the best epoch until then must be undamaged, too. Damaged files are passed to `warn` in
-    a message. Raises `DataError` if all checkpoints are damaged.
+    The checkpoint of the best epoch until then must be undamaged, too. A message on standard error names
+    damaged files. Raises `DataError` if all checkpoints are damaged.
     """
     damaged: list[Path] = []
     for checkpoint in _list_complete(folder):
@@ -58,7 +58,8 @@ def find_resumable(folder: Path, warn: Callable[[str], None]) -> Path | None:
         if file is None:
             if damaged:
                 files = ", ".join(map(str, dict.fromkeys(damaged)))
-                warn(f"{files}: damaged; training continues from an earlier checkpoint, {checkpoint}")
+                message = f"{files}: damaged; training continues from an earlier checkpoint, {checkpoint}"
+                sys.stderr.write(f"{message}\n")
             return checkpoint
         damaged.append(file)
     if damaged:
@@ -68,11 +69,6 @@ def find_resumable(folder: Path, warn: Callable[[str], None]) -> Path | None:
             source=str(damaged[0]),
         )
     return None
-
-
-def print_warning(message: str) -> None:
-    """Print a message of `find_resumable` on standard error."""
-    sys.stderr.write(f"{message}\n")
 
 
 def _find_damaged_best(checkpoint: Path) -> Path | None:

@@ -15,7 +15,7 @@ from fencepost.config import Config
 from fencepost.data.entity import Sentence
 from fencepost.data.output import raise_write_errors, temporary_folder
 from fencepost.errors import UsageError
-from fencepost.evaluation import Evaluation, Temperature, evaluate, fit_threshold, match, reliability
+from fencepost.evaluation import Evaluation, Temperature, evaluate, fit_threshold, match
 from fencepost.methods.candidates import BoolArray, FloatArray
 from fencepost.methods.combination.decode import CombinationDecoder, JoinedCandidates
 from fencepost.methods.combination.settings import FLOOR, MOST_MEMBERS, CombinationSettings
@@ -39,6 +39,7 @@ from fencepost.runtime.folder import (
 from fencepost.runtime.loading import load, load_engine
 from fencepost.runtime.recogniser import Recogniser
 from fencepost.training.folder import RESULT_FILE
+from fencepost.training.scoring import compute_errors
 
 _DEVIATION = 1.0
 """Standard deviation of the weights in their prior, whose mean are equal weights."""
@@ -198,11 +199,7 @@ def _fit(
     predicted = list(recogniser.with_options(threshold=predict.threshold).predict(dev))
     entities = match(dev, predicted).predicted
     calibration = Temperature.fit(entities.score, entities.matched)
-    errors = {
-        **asdict(calibration),
-        "dev_ece_before": reliability(entities.score, entities.matched).ece,
-        "dev_ece_after": reliability(calibration.apply(entities.score), entities.matched).ece,
-    }
+    errors = asdict(calibration) | compute_errors("dev", entities, calibration)
     members = [
         evaluate(dev, list(load(member, engine=engine, device=device).predict(dev)))
         for member in list_members(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from fencepost.data.entity import Sentence
 from fencepost.data.output import WriteError
 from fencepost.data.rows import use_python_names
 from fencepost.errors import UsageError, require_extra
-from fencepost.settings import merge_trees
+from fencepost.settings import Tree, merge_trees
 
 if TYPE_CHECKING:
     from fencepost.config import Config
@@ -65,6 +65,7 @@ def train(
     """
     with require_extra("train", "training"):
         from fencepost import training
+        from fencepost.experiments import recipes
     train, dev, test = _choose_parts(train, dev, test)
     if dev is not None and dev_share is not None:
         raise UsageError("dev (or a validation split) and dev_share contradict each other; give one of them")
@@ -81,7 +82,8 @@ def train(
     begin = None if start is None else training.Start(Path(start))
     if begin is not None:
         config = begin.read_settings(method)
-    settings = _compose_settings(config, recipe, overrides, Path(out) if resume else None)
+    base = None if recipe is None else recipes.recipe(recipe).config
+    settings = compose_settings(config, base, overrides, Path(out) if resume else None)
     options = (options or ReadOptions()).with_defaults(settings.text.language, settings.text.lines)
 
     def read(data: Data, name: str) -> list[Sentence]:
@@ -141,19 +143,21 @@ def _choose_parts(
     return train["train"], dev_split if dev is None else dev, train.get("test") if test is None else test
 
 
-def _compose_settings(
+def compose_settings(
     config: Config | Mapping[str, Any] | str | Path | None,
-    recipe: str | None,
+    base: Tree | None,
     overrides: Mapping[str, Mapping[str, Any]],
     resumed: Path | None,
+    changes: Sequence[str] = (),
 ) -> Config:
-    """Return all settings; without `config`, a resumed training has those in its folder."""
-    from fencepost.config import Config
-    from fencepost.experiments import recipes
-    from fencepost.training.run import RUN_FILE
+    """Return all settings: of the recipe `base`, `config`, `changes` and the overrides that are not None.
 
-    base = recipes.recipe(recipe).config if recipe is not None else None
-    changes = {
+    Later ones take precedence. Without `config`, a resumed training has those in its folder.
+    """
+    from fencepost.config import Config
+    from fencepost.training.folder import RUN_FILE
+
+    flags = {
         section: values
         for section, arguments in overrides.items()
         if (values := {key: value for key, value in arguments.items() if value is not None})
@@ -161,13 +165,13 @@ def _compose_settings(
     if isinstance(config, Config):
         if base is not None:
             raise UsageError("recipe and config contradict each other: a Config already has all settings")
-        return Config.parse(merge_trees(config.model_dump(mode="json"), changes)) if changes else config
+        return Config.parse(merge_trees(config.model_dump(mode="json"), flags)) if flags else config
     if isinstance(config, Mapping):
-        return Config.compose(None, (), merge_trees(config, changes), base=base)
+        return Config.compose(None, changes, merge_trees(config, flags), base=base)
     file = None if config is None else Path(config)
     if file is None and resumed is not None and (resumed / RUN_FILE).is_file():
         file = resumed / RUN_FILE
-    return Config.compose(file, (), changes, base=base)
+    return Config.compose(file, changes, flags, base=base)
 
 
 @contextmanager

@@ -18,26 +18,15 @@ from fencepost.methods.model import Model
 from fencepost.runtime.card import Facts, render_card
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.pytorch import save_model
-from fencepost.training.checkpoint import find_resumable, load_best, print_warning, remove_newer
-from fencepost.training.data import (
-    SoftData,
-    compute_fingerprint,
-    find_idle_settings,
-    hold_out,
-    prepare_sentences,
-)
+from fencepost.training.checkpoint import find_resumable, load_best, remove_newer
+from fencepost.training.data import SoftData, compute_fingerprint, prepare_sentences
 from fencepost.training.diagnosis import explain_failure
 from fencepost.training.folder import (
     CARD_FILE,
     CHECKPOINTS,
     RESULT_FILE,
-    RUN_FILE,
     begin_run,
-    check_folder,
     check_run,
-    describe_differences,
-    has_data,
-    is_complete,
     remove_checkpoints,
     write_text,
 )
@@ -46,25 +35,6 @@ from fencepost.training.records import Display, Listener, Record, Records, find_
 from fencepost.training.scoring import calibrate
 from fencepost.training.start import Start
 from fencepost.training.trainer import Trainer
-
-__all__ = [
-    "RESULT_FILE",
-    "RUN_FILE",
-    "AfterEpoch",
-    "AtEnd",
-    "Outcome",
-    "Start",
-    "check_folder",
-    "compute_fingerprint",
-    "describe_differences",
-    "find_idle_settings",
-    "has_data",
-    "hold_out",
-    "is_complete",
-    "prepare_sentences",
-    "remove_checkpoints",
-    "train",
-]
 
 AfterEpoch = Callable[[int, float], None]
 """Function called with the number of an epoch, from 1, and its development F1; it may raise to stop."""
@@ -142,7 +112,7 @@ def train(
     first = accelerator.process_index == 0
     if first:
         check_run(out, config, data, resume=resume)
-    checkpoint = find_resumable(out / CHECKPOINTS, print_warning) if resume else None
+    checkpoint = find_resumable(out / CHECKPOINTS) if resume else None
     set_seed(config.training.seed)
     model = Model.build(config, prepared) if start is None else start.build(config, prepared)
     listeners: list[Listener] = []

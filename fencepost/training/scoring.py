@@ -131,12 +131,12 @@ def calibrate(
         predicted, seconds = _time_prediction(model, dev)
         mentions = match(dev, predicted).predicted
         temperature = Temperature.fit(mentions.score, mentions.matched)
-        calibration = asdict(temperature) | _compute_errors("dev", mentions, temperature)
+        calibration = asdict(temperature) | compute_errors("dev", mentions, temperature)
     if test is not None:
         predicted, seconds = _time_prediction(model, test)
         if calibration is not None:
             mentions = match(test, predicted).predicted
-            calibration |= _compute_errors("test", mentions, temperature)
+            calibration |= compute_errors("test", mentions, temperature)
     model.calibration = temperature
     if predicted is not None:
         predicted = apply_temperature(temperature, predicted)
@@ -144,7 +144,8 @@ def calibrate(
     return calibration, result, predicted, seconds
 
 
-def _compute_errors(part: str, mentions: EntityTable, temperature: Temperature) -> dict[str, float | None]:
+def compute_errors(part: str, mentions: EntityTable, temperature: Temperature) -> dict[str, float | None]:
+    """Return the expected calibration errors of predictions before and after their calibration."""
     return {
         f"{part}_ece_before": reliability(mentions.score, mentions.matched).ece,
         f"{part}_ece_after": reliability(temperature.apply(mentions.score), mentions.matched).ece,

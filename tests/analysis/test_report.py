@@ -9,8 +9,8 @@ from itertools import islice
 
 import pytest
 
-from fencepost.analysis.epochs import get_points
-from fencepost.analysis.report import MARK, Contents, Epoch, Speed, read_contents, render
+from fencepost.analysis.epochs import Epoch, get_points
+from fencepost.analysis.report import MARK, Contents, Speed, read_contents, render
 from fencepost.analysis.report.charts import (
     compute_logarithmic_ticks,
     compute_ticks,

@@ -444,7 +444,7 @@ def test_refuses_wrong_arguments(analyzed, arguments: tuple[str, ...], message: 
 def test_refuses_unwritable_output_before_loading_a_model(
     run, folder: Path, tmp_path: Path, monkeypatch, command, name
 ) -> None:
-    monkeypatch.setattr("fencepost.cli.models.load_recogniser", None)
+    monkeypatch.setattr("fencepost.cli.models.ModelOptions.load", None)
     monkeypatch.setattr("fencepost.runtime.pytorch.load_model", None)
     model = folder / ("locate-and-label" if command == "method" else "smoothing")
     more = ["--sweep", "select=flat"] if command == "settings" else []

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from fencepost.cli.training_options import compose_settings
 from fencepost.config import Config
 from fencepost.data import read
 from fencepost.data.entity import Sentence
@@ -24,6 +23,7 @@ from fencepost.experiments.recipes import Recipe, recipe, recipes
 from fencepost.methods.model import Model
 from fencepost.methods.network import Gold
 from fencepost.methods.registry import METHODS
+from fencepost.training import learning
 from tests.methods.running import predict
 
 torch.set_num_threads(1)
@@ -36,6 +36,11 @@ CORPORA = {
     "locate-and-label": "ace2004 ace2005 kbp2017 genia conll2003 weibo",
     "diffusion": "ace2004 ace2005 genia conll2003 ontonotes msra",
 }
+
+
+def compose_settings(name: str, file: Path | None, changes: Any, options: dict[str, Any]) -> Config:
+    return learning.compose_settings(file, recipe(name).config, options, None, changes or ())
+
 
 # Recipes
 

@@ -26,6 +26,7 @@ from fencepost.errors import DataError, FencepostError, UsageError
 from fencepost.experiments import sweep as sweep_module
 from fencepost.experiments import trials, workers
 from fencepost.experiments.sweep import Data, GridCell, Sweep, Trial, make_cells
+from fencepost.experiments.variants import sample_share
 from fencepost.experiments.workers import TaskResult, run_in_processes
 from fencepost.training import train
 from tests.training.runs import DEV, LEARNT, assert_same, before_step, config, die, timeless
@@ -168,7 +169,7 @@ def test_complete_runs_are_not_trained_again(copied: Path, whole: Path) -> None:
 def test_runs_of_train_count_as_complete(tmp_path: Path) -> None:
     train(
         config(ALL_SPANS, seed=2, **LITTLE),
-        sweep_module.sample_share(LEARNT, 0.5, 2),
+        sample_share(LEARNT, 0.5, 2),
         tmp_path / "share=0.5" / "seed-2",
         DEV,
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fencepost.data import read
 from fencepost.data.entity import Entity, Sentence
-from fencepost.experiments.sweep import add_boundary_noise, sample_share
+from fencepost.experiments.variants import add_boundary_noise, sample_share
 from tests.strategies import entities
 
 SAMPLE = list(read("sample:train"))

@@ -25,7 +25,7 @@ from fencepost.data import read
 from fencepost.evaluation import evaluate
 from fencepost.evaluation.strict import Score
 from fencepost.training import Outcome, checkpoint, scoring, train
-from fencepost.training.run import remove_checkpoints
+from fencepost.training.folder import remove_checkpoints
 from fencepost.training.trainer import Trainer
 
 LEARNT = list(read("sample:train"))[:24]

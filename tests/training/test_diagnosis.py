@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.training import train
-from fencepost.training.run import RESULT_FILE
+from fencepost.training.folder import RESULT_FILE
 from tests.training.runs import LEARNT, config, run
 
 CLEAR = [Sentence(["we", "saw", name, "today"], [Entity(2, 3, "PER")]) for name in ("Ada", "Bob", "Eve")] * 4

@@ -27,6 +27,7 @@ from fencepost.errors import DataError, UsageError
 from fencepost.evaluation import Temperature, match
 from fencepost.experiments.trials import (
     is_started,
+    list_entries,
     lock_folder,
     make_lock_name,
     tidy,
@@ -36,7 +37,9 @@ from fencepost.experiments.trials import (
 from fencepost.experiments.workers import TaskResult, run_in_processes, run_task
 from fencepost.runtime.engine import DeviceName
 from fencepost.runtime.loading import load
-from fencepost.training.run import compute_fingerprint, is_complete, train
+from fencepost.training.data import compute_fingerprint
+from fencepost.training.folder import is_complete
+from fencepost.training.run import train
 from fencepost.training.scoring import apply_temperature
 
 AUDIT_FILE, CANDIDATES_FILE = "audit.json", "candidates.jsonl"
@@ -94,11 +97,8 @@ class Audit:
                     "remove the folder"
                 )
             return
-        try:
-            names = [one.name for one in self.out.iterdir()] if self.out.exists() else []
-        except OSError as error:
-            raise UsageError(f"{self.out}: cannot be read: {error.strerror}") from None
-        if any(not name.startswith(TEMPORARY) and name != make_lock_name("audit") for name in names):
+        names = {one.name for one in list_entries(self.out)} - {make_lock_name("audit")}
+        if not all(name.startswith(TEMPORARY) for name in names):
             raise UsageError(f"{self.out}: already exists and is not an audit; use another --out")
 
     def _describe_audit(self) -> dict[str, object]:

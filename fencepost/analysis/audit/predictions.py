@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from fencepost.config import Config
 from fencepost.data.entity import Entity, Sentence
 from fencepost.evaluation import fit_threshold, match
-from fencepost.methods.candidates import Candidates, select
+from fencepost.runtime.recogniser import resolve_clashes
 
 Key = tuple[int, int, str]
 Confidences = Mapping[Key, float]
@@ -68,22 +66,15 @@ def select_entities(
 
     The threshold is that of the settings if it is a single number, and otherwise fitted.
     """
-    fitted = config.predict.fitted(sentences).select
-    mode = fitted if fitted in ("flat", "nested") else "keep-all"
-    predicted = [s.with_entities(_select(one, mode)) for s, one in zip(sentences, confidences, strict=True)]
+    mode = config.predict.fitted(sentences).select
+    types = sorted({type_ for one in confidences for _, _, type_ in one})
+    candidates = ([Entity(*key, score) for key, score in one.items()] for one in confidences)
+    predicted = [
+        s.with_entities(resolve_clashes(one, types, mode))
+        for s, one in zip(sentences, candidates, strict=True)
+    ]
     threshold = config.predict.threshold
     if not isinstance(threshold, float):
         threshold = fit_threshold(match(sentences, predicted))
     minimum = 1.1 if threshold is None else threshold  # None: no prediction is correct, so none is selected
     return [s.with_entities(e for e in s.entities if e.score >= minimum) for s in predicted]
-
-
-def _select(confidences: Confidences, mode: str) -> list[Entity]:
-    if not confidences:
-        return []
-    types = sorted({type_ for _, _, type_ in confidences})
-    rows = [(start, end, types.index(type_)) for start, end, type_ in confidences]
-    start, end, number = np.array(rows, dtype=np.int64).T
-    best = select(Candidates(start, end, number, np.array([*confidences.values()])), mode)
-    columns = (best.start.tolist(), best.end.tolist(), best.type.tolist(), best.confidence.tolist())
-    return [Entity(first, last, types[one], score) for first, last, one, score in zip(*columns, strict=True)]

@@ -1,7 +1,6 @@
 """Report on a model as one self-contained HTML file."""
 
-from fencepost.analysis.epochs import Epoch
 from fencepost.analysis.report.contents import Contents, Speed, read_contents
 from fencepost.analysis.report.page import MARK, render
 
-__all__ = ["MARK", "Contents", "Epoch", "Speed", "read_contents", "render"]
+__all__ = ["MARK", "Contents", "Speed", "read_contents", "render"]

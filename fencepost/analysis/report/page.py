@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from fencepost.analysis.report.scores import TYPES, ReportScores
 from fencepost.data.counts import statistics
 from fencepost.errors import FencepostError
 from fencepost.evaluation import KINDS, ErrorKind
+from fencepost.settings import flatten_tree
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -50,7 +51,10 @@ def render(contents: Contents) -> str:
         mark=MARK,
         contents=contents,
         report_scores=scores,
-        settings=list(_flatten(contents.settings)),
+        settings=[
+            (key, "none" if value is None else str(value))
+            for key, value in flatten_tree(contents.settings).items()
+        ],
         kept=next((one for one in contents.epochs if one.number == contents.kept_epoch), None),
         **_draw_learning_curves(contents),
         examples=_make_examples(contents, scores),
@@ -111,15 +115,6 @@ def _make_examples(contents: Contents, scores: ReportScores | None) -> dict[Erro
         for kind, of_kind in by_kind.items()
         if of_kind
     }
-
-
-def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the settings with their full keys, as in `--set`."""
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", "none" if value is None else str(value)
 
 
 @cache

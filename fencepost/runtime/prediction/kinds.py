@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from fencepost.data.columns import SPAN_KEYS
 from fencepost.data.formats import conll, conll2012, iob, json_tokens
@@ -16,9 +17,6 @@ from fencepost.data.formats.parquet import is_parquet
 from fencepost.data.formats.registry import FORMATS, detect_beginning, detect_format
 from fencepost.data.source import BYTE_ORDER_MARK, HEAD_BYTES, Source, is_workbook
 from fencepost.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLAIN_TEXT, JSON_TEXT, PARQUET, CSV, XLSX = "text", "json", "parquet", "csv", "xlsx"
 """Kinds of files that are not corpora."""

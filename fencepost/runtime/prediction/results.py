@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise, repeat, tee
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fencepost.data.entity import Sentence
 from fencepost.data.formats.json_fields import find_name
 from fencepost.runtime.document import Document
 from fencepost.runtime.offsets import OffsetUnit
-
-if TYPE_CHECKING:
-    from fencepost.data.entity import Sentence
-    from fencepost.runtime.prediction.text import Text
-    from fencepost.runtime.recogniser import Recogniser
+from fencepost.runtime.prediction.text import Text
+from fencepost.runtime.recogniser import Recogniser
 
 
 @dataclass(frozen=True, slots=True)

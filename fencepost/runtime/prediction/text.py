@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencepost.data.entity import Sentence
+from fencepost.data.formats.format import ReadOptions
 from fencepost.data.formats.json_fields import SURROGATES
 from fencepost.data.text import make_splitter
+from fencepost.data.text.splitter import Offsets
 from fencepost.errors import UsageError
-
-if TYPE_CHECKING:
-    from fencepost.data.formats.format import ReadOptions
-    from fencepost.data.text.splitter import Offsets
 
 TEXT = "text"
 """Default name of the column, or the key, with the texts."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fencepost.data.columns import SPAN_KEYS
 from fencepost.data.formats.delimited import DelimitedTable
@@ -20,6 +20,7 @@ from fencepost.data.formats.json_records import Record, read_objects
 from fencepost.data.formats.parquet import ParquetTable
 from fencepost.data.formats.registry import FORMATS
 from fencepost.data.formats.workbook import Workbook
+from fencepost.data.reader import OnInvalid
 from fencepost.data.source import ReadSentence, Rejection, Source, is_workbook
 from fencepost.errors import DataError, UsageError, quote, shorten
 from fencepost.runtime.prediction.kinds import (
@@ -32,9 +33,6 @@ from fencepost.runtime.prediction.kinds import (
     parse_string,
 )
 from fencepost.runtime.prediction.text import TEXT, Text, add_words
-
-if TYPE_CHECKING:
-    from fencepost.data.reader import OnInvalid
 
 
 @dataclass

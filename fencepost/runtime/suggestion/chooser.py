@@ -9,19 +9,17 @@ from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fencepost.data.entity import Sentence
 from fencepost.errors import DataError, UsageError
+from fencepost.methods.candidates import FloatArray
 from fencepost.runtime.engine import LOOK_AHEAD
 from fencepost.runtime.prediction.text import Text
 from fencepost.runtime.recogniser import Recogniser, SplitSentence
 from fencepost.runtime.suggestion.blocks import extend_digest, read_blocks, to_text
 from fencepost.runtime.suggestion.evidence import Evidence, examine
-from fencepost.runtime.suggestion.pool import Pool, compute_key, draw_number
+from fencepost.runtime.suggestion.pool import Pool, VectorArray, compute_key, draw_number
 from fencepost.runtime.suggestion.spread import spread
-
-FloatArray = npt.NDArray[np.float64]
 
 META = "suggest"
 """Key of `Sentence.meta` that has the strategy, the rank and the score."""
@@ -225,7 +223,7 @@ class Chooser:
         values: FloatArray = self.state.pool.scores * (1 - np.maximum(nearest, 0) ** 2)
         return values
 
-    def _examine_known(self) -> npt.NDArray[np.float32] | None:
+    def _examine_known(self) -> VectorArray | None:
         """Return the vectors of the excluded sentences; None if they are not used."""
         different = {compute_key(sentence.words): sentence for sentence in self._known}
         prepared = self.recogniser.prepare_sentences(different.values())

@@ -15,13 +15,9 @@ import numpy.typing as npt
 
 from fencepost.data.entity import Sentence
 from fencepost.encoder.windows import Part
-from fencepost.methods.candidates import Candidates
+from fencepost.methods.candidates import Candidates, FloatArray, IntArray
 from fencepost.methods.decoder import WordArrays
 from fencepost.runtime.recogniser import Recogniser, SplitSentence
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 POSSIBLE = 0.05
 """Minimum confidence of a span, before calibration; with boundary smoothing, many spans have less."""

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fencepost.data.entity import Sentence
+from fencepost.methods.candidates import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 VectorArray = npt.NDArray[np.float32]
 _SPACE = 2.0**64
 

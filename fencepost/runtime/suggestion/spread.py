@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-VectorArray = npt.NDArray[np.float32]
+from fencepost.methods.candidates import FloatArray
+from fencepost.runtime.suggestion.pool import VectorArray
 
 Value = Callable[[FloatArray], FloatArray]
 """Function from the cosine of each sentence with the nearest chosen one to its value: `[N]` to `[N]`."""

@@ -17,7 +17,7 @@ from fencepost.methods.boundary_offset.settings import (
 from fencepost.methods.model import Model
 from fencepost.runtime.loading import load
 from fencepost.runtime.pytorch import save_model
-from fencepost.training.run import find_idle_settings
+from fencepost.training.data import find_idle_settings
 from tests.methods.boundary_offset.cases import (
     BATCH,
     FIGURE_2,

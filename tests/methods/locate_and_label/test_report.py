@@ -53,8 +53,9 @@ def predictor():
 
 
 def tables(predictor, sentences):
-    reports = predictor.make_reports(["stages"])
-    predictor.predict_entities(sentences, predictor.watch_reports(reports))
+    recogniser = Recogniser(predictor)
+    reports = recogniser.make_reports(["stages"])
+    predictor.predict_entities(sentences, recogniser.watch_reports(reports))
     return reports["stages"].tables()
 
 
