@@ -90,7 +90,7 @@ def serve(
         _limit_option(min=0, max=1000, help="Maximum time in milliseconds that a text waits for others."),
     ] = 5,
     max_queue: Annotated[
-        int, _limit_option(min=1, help="Maximum number of waiting texts; more get status 429.")
+        int, _limit_option(min=1, help="Maximum number of waiting texts; requests above it get status 429.")
     ] = 1024,
     max_texts: Annotated[int, _limit_option(min=1, help="Maximum number of texts per request.")] = 256,
     max_characters: Annotated[
@@ -101,11 +101,12 @@ def serve(
         _limit_option(
             min=1,
             help="Maximum number of words per text; rare or long words count as several. A request may have "
-            "four times as many. More get status 413.",
+            "four times as many. Requests above these limits get status 413.",
         ),
     ] = 25_000,
     max_body: Annotated[
-        int, _limit_option(min=1, help="Maximum number of bytes of a request body; more get status 413.")
+        int,
+        _limit_option(min=1, help="Maximum number of bytes of a request body; a larger one gets status 413."),
     ] = 1 << 20,
     timeout: Annotated[
         float,
@@ -117,7 +118,7 @@ def serve(
     ] = 30,
     quiet: Quiet = False,
 ) -> None:
-    """Serve one or more models over HTTP; the page at / is for trying them.
+    """Serve one or more models over HTTP, with a page at / to try them.
 
     Example: fencepost serve my-model --port 8000
     """
@@ -191,7 +192,10 @@ def _name_models(folders: Sequence[Path]) -> list[str]:
 
 def _read_token(file: Path | None) -> str | None:
     """Return the token in the file or the environment; in the command, other users could see it."""
-    token = read_text(file, limit=_TOKEN_BYTES).strip() if file else os.environ.get(TOKEN)
+    token = read_text(file, limit=_TOKEN_BYTES) if file else os.environ.get(TOKEN)
+    token = (
+        None if token is None else token.strip()
+    )  # a file ends with a line end, and so does what copies it
     if token is not None and not re.fullmatch(r"[!-~]{8,}", token):
         raise UsageError(
             f"{f'--token-file {file}' if file else TOKEN}: a token has at least 8 ASCII letters, digits or "
