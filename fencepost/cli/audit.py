@@ -41,7 +41,7 @@ class AuditOptions(ConfiguredOptions):
     ] = None
     folds: Annotated[
         int,
-        Option(min=2, help="Number of folds, split by document; each is checked by a model of the others."),
+        Option(min=2, help="Number of folds, split by document; a model of all others checks each fold."),
     ] = 5
     workers: Annotated[
         int, Option(min=1, help="Number of folds trained at once, in processes that share the cores.")

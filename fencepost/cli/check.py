@@ -32,7 +32,7 @@ def check(
         Path | None, argument("[MODEL]", "Folder or name of a model. Default: the shipped model, names.")
     ] = None,
     write: Annotated[
-        bool, option("--write", f"Write a new {SUMS_FILE} for the present files, if the model works.")
+        bool, option("--write", f"Write a new {SUMS_FILE} for the current files, if the model works.")
     ] = False,
     json: Json = None,
     quiet: Quiet = False,
@@ -66,7 +66,7 @@ def check(
     result: dict[str, Any] = {"model": str(folder), "ok": works, "checksums": sums is not None}
     output_result({**result, "files": files, "engines": engines}, json, show)
     if sums is None:
-        say(f"{folder}: has no checksums; use --write to compute them for the present files", quiet=quiet)
+        say(f"{folder}: has no checksums; use --write to compute them for the current files", quiet=quiet)
     if not works:
         reason = "the model does not work" if intact else "files have changed, so none was loaded"
         raise FencepostError(f"{folder}: {reason}")

@@ -40,7 +40,7 @@ def evaluate(
         ),
     ] = None,
     predicted_format: Annotated[
-        str | None, option("--predicted-format", "Format of --predicted, if --format is that of --gold.")
+        str | None, option("--predicted-format", "Format of --predicted. Default: detected from the content.")
     ] = None,
     by_length: Annotated[
         bool,

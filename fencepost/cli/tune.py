@@ -66,7 +66,10 @@ class TuneOptions(TrainingOptions):
     ] = 5
     grace_epochs: Annotated[
         int | None,
-        Option(min=0, help="Number of first epochs in which no trial is stopped. Default: a quarter."),
+        Option(
+            min=0,
+            help="Number of epochs at the start in which no trial is stopped. Default: a quarter of them.",
+        ),
     ] = None
     keep_models: Annotated[
         bool, Option(help="Whether to keep the models of all trials, or only that of the best one.")
