@@ -606,7 +606,7 @@ def test_names_missing_pytorch(tmp_path, monkeypatch):
 
 def test_package_exports_train():
     assert "train" in fencepost.__all__
-    assert fencepost.train.__module__ == "fencepost.training.learning"
+    assert fencepost.train.__module__ == "fencepost.experiments.learning"
 
 
 REVIEWED = [
