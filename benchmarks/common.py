@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -160,6 +160,12 @@ def percent(summary: Mapping[str, Any]) -> str:
     """Return a summarised share of 1 as `71.5 ± 0.3`, in per cent."""
     deviation = "" if summary["deviation"] is None else f" ± {100 * summary['deviation']:.1f}"
     return f"{100 * summary['mean']:.1f}{deviation}"
+
+
+def list_commits(lines: Iterable[Mapping[str, Any]]) -> str:
+    """Return the commits of the lines, each with the date of its measurements if that is known."""
+    dates = {line["commit"][:7]: line.get("date") for line in lines}
+    return ", ".join(f"`{commit}`" + (f" {date}" if date else "") for commit, date in sorted(dates.items()))
 
 
 def say_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.common import RESULTS, ROOT, percent, read_lines, report, summarise
+from benchmarks.common import RESULTS, ROOT, list_commits, percent, read_lines, report, summarise
 from benchmarks.peers.page import TITLES, format_mean, format_table, summarise_tool
 from benchmarks.peers.tools import TOOLS, select_standard
 from benchmarks.quality import MINILM
@@ -74,12 +74,6 @@ def summarise_scores(lines: Sequence[Line]) -> dict[str, Any]:
     ]
     result: dict[str, Any] = summarise(rows)
     return result
-
-
-def list_commits(lines: Iterable[Line]) -> str:
-    """Return the commits of the lines, each with the date of its measurements if that is known."""
-    dates = {line["commit"][:7]: line.get("date") for line in lines}
-    return ", ".join(f"`{commit}`" + (f" {date}" if date else "") for commit, date in sorted(dates.items()))
 
 
 def make_quality_table() -> str:

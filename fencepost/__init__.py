@@ -30,11 +30,11 @@ from fencepost.errors import DataError, FencepostError, LanguageWarning, UsageEr
 if TYPE_CHECKING:
     from fencepost.data.reader import read
     from fencepost.data.writer import write
+    from fencepost.experiments.learning import train
     from fencepost.runtime.document import Document, Span
     from fencepost.runtime.loading import load
     from fencepost.runtime.recogniser import Recogniser
     from fencepost.runtime.scores import evaluate
-    from fencepost.training.learning import train
 
 __version__ = "0.2.0"
 
@@ -63,7 +63,7 @@ _MODULES = {
     "evaluate": "runtime.scores",
     "load": "runtime.loading",
     "read": "data.reader",
-    "train": "training.learning",
+    "train": "experiments.learning",
     "write": "data.writer",
 }
 """Modules that are imported when one of their names is used: most commands need none of them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import reprlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -40,7 +41,8 @@ class UsageError(FencepostError):
     @classmethod
     def no_model(cls, folder: str | Path, hint: str = "") -> UsageError:
         """Return the error for a path that is not the folder of a model."""
-        return cls(f"{folder}: not a model folder (it has no config.json){hint}")
+        reason = "it has no config.json" if Path(folder).exists() else "it does not exist"
+        return cls(f"{folder}: not a model folder ({reason}){hint}")
 
 
 class DataError(FencepostError):
@@ -73,6 +75,13 @@ def require_extra(extra: str, what: str = "this") -> Iterator[None]:
         raise UsageError(
             f"{what} needs {error.name}, which is not installed: pip install 'fencepost[{extra}]'"
         ) from None
+
+
+def check_path(value: object, name: str) -> Path:
+    """Return the value of an argument as a path; raise `UsageError` if it is none."""
+    if not isinstance(value, str | os.PathLike):
+        raise UsageError(f"{name} must be a path, not {type(value).__name__}")
+    return Path(value)
 
 
 def describe_error(error: BaseException) -> str:

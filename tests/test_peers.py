@@ -46,6 +46,7 @@ def make_line(tool: str, f1: float, **others: Any) -> dict[str, Any]:
         "training": {"seconds": 60.0, "cpu_seconds": 60.0},
         "prediction": {"seconds": 1.0, "cpu_seconds": 1.0},
         "installed_mb": 900,
+        "commit": "0123456789",
     }
     return {**line, **others}
 
@@ -143,6 +144,7 @@ def test_page_names_metrics_where_others_are_better() -> None:
     assert "Better than Fencepost in this table: spaCy `spancat`: precision, recall, F1" in page
     assert "No tool has a better figure" in make_page([make_line("fencepost", 0.8), lines[2]])
     assert name_losses({}) == ""
+    assert "| 1,000 | `0123456` |" in page
     assert "**biaffine spans" in page
     assert "SpanMarker" in page.split("## Not measured here")[1].split("the script can run them")[0]
 

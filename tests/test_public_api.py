@@ -1,5 +1,6 @@
 """The public names of `import fencepost`."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -75,8 +76,46 @@ def test_evaluate_accepts_sentences_files_frames_and_recognisers(tmp_path: Path)
 def test_evaluate_refuses_other_data() -> None:
     with pytest.raises(UsageError, match=r"the gold data must be a file, sentences, .*, not int"):
         fencepost.evaluate(3, GOLD)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="the predicted data: number 1 is a str; sentences must be"):
+    with pytest.raises(UsageError, match="the predicted data: number 1 has the type str; sentences must be"):
         fencepost.evaluate(GOLD, [GOLD[0], "Rome"])  # type: ignore[list-item]
+
+
+SENTENCE = GOLD[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda ner, out: fencepost.load(3), "the folder of a model must be a path, not int"),
+        (lambda ner, out: fencepost.load("nowhere"), r"nowhere: not a model folder \(it does not exist\)"),
+        (lambda ner, out: fencepost.load(threads="2"), "threads: should be at least 1, .* not '2'"),
+        (lambda ner, out: fencepost.load(device="gpu"), "there is no device 'gpu'; .*cpu, cuda, mps"),
+        (lambda ner, out: fencepost.load(min_confidence=True), "min_confidence is True"),
+        (lambda ner, out: fencepost.read(3), "path must be a file, a data frame or rows, not int"),
+        (lambda ner, out: fencepost.write(GOLD, 3), "path must be a path, not int"),
+        (lambda ner, out: fencepost.write(3, out / "x.jsonl"), "sentences must be a list of .*, not int"),
+        (lambda ner, out: fencepost.write(SENTENCE, out / "x.jsonl"), "sentences must be .*, not Sentence"),
+        (lambda ner, out: fencepost.write("Ada", out / "x.jsonl"), "must be a fencepost.Sentence, not str"),
+        (lambda ner, out: fencepost.train(GOLD, 3), "out must be a path, not int"),
+        (lambda ner, out: fencepost.train(GOLD, out, start=3), "start must be a path, not int"),
+        (lambda ner, out: fencepost.train(GOLD, out, config=3), "config, .* must be a path, not int"),
+        (lambda ner, out: list(ner.predict(["Ada"])), "must be a fencepost.Sentence, not str"),
+        (lambda ner, out: list(ner.predict(SENTENCE)), "sentences must be a list of .*, not Sentence"),
+        (lambda ner, out: list(ner.pipe(None)), "texts are a list of strings, .*, not NoneType"),
+    ],
+)
+def test_values_of_another_type_are_refused(call, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        call(fencepost.Recogniser(Double(everything)), tmp_path)
+
+
+def test_entities_become_json() -> None:
+    ner = fencepost.Recogniser(Double(everything))
+    spans, (sentence,) = ner("Ada met Bob"), ner.predict([Sentence(["Ada", "met", "Bob"])])
+    for entity in (*spans, *sentence.entities):
+        item = json.loads(json.dumps(entity.to_dict()))
+        assert (item["start"], item["end"], item["type"]) == (entity.start, entity.end, entity.label)
+    assert Entity(0, 1, "PER", meta={"named": "yes"}).to_dict()["meta"] == {"named": "yes"}
 
 
 def test_load_fetches_hub_names_but_not_paths(monkeypatch, tmp_path: Path) -> None:

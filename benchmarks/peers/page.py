@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from benchmarks.common import ROOT, percent, summarise
+from benchmarks.common import ROOT, list_commits, percent, summarise
 from benchmarks.peers.tools import TOOLS, select_standard
 
 PAGE = ROOT / "docs" / "comparison.md"
@@ -40,10 +40,9 @@ environment of its own; its results are in `benchmarks/results/peers.jsonl`. F1 
 deviation over the seeds. ECE is the expected calibration error of the confidences of predicted entities.
 Training includes the evaluation after each epoch. Times are CPU times of a machine with two cores, on which
 two to four programs ran at a time, not always the same: differences of a fifth say nothing; those of another
-day, on another machine, are left out. Results of one tool on two machines differ, too: with the same seed,
-the F1 of token classification on WNUT17 was 37.2 on one and 38.6 on the other. The learning rate
-was not tuned for any tool. With one seed, a difference of one or two points of F1 says little, and longer
-entities are few (141 in the test data of WNUT17).
+day, on another machine, are left out. The F1 of one tool with one seed differs between two machines, too, by
+more than a point. The learning rate was not tuned for any tool. With one seed, a difference of one or two
+points of F1 says little, and longer entities are few (141 in the test data of WNUT17).
 """
 
 GLINER = """\
@@ -88,7 +87,7 @@ def describe_corpus(title: str, note: str, lines: Sequence[Line]) -> str:
     ).strip()
     header = [
         *("tool", "seeds", "precision", "recall", "F1", "F1 of 3 or more words", "ECE"),
-        *("CPU minutes of training", "predicted sentences a second", "peak memory, MB"),
+        *("CPU minutes of training", "predicted sentences a second", "peak memory, MB", "commit"),
     ]
     rows = [
         [
@@ -99,6 +98,7 @@ def describe_corpus(title: str, note: str, lines: Sequence[Line]) -> str:
             format_mean(row["minutes"], 1),
             format_mean(row["rate"]),
             f"{row['peak_mb']['mean']:,.0f}",
+            list_commits(line for line in lines if line["tool"] == tool),
         ]
         for tool, row in means.items()
     ]

@@ -39,7 +39,7 @@ def adapt(
     device: Device = "auto",
     json: Json = None,
 ) -> None:
-    """Adapt a pretrained encoder to raw text, in which it learns to predict hidden words.
+    """Adapt a pretrained encoder to raw text, by training it to predict hidden words of the text.
 
     No annotations are needed. Train a model with the result: fencepost train --encoder FOLDER.
 

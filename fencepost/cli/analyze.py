@@ -132,7 +132,7 @@ def method(
     options: AnalysisOptions,
     report: str | None = option(None, "Show only this report of the method.", metavar="NAME"),
 ) -> None:
-    """Show the reports that the method of a model has on its steps; each report has its own files.
+    """Show what the method of a model reports about its steps, with files for each report.
 
     Example: fencepost analyze method my-model test.conll
     """

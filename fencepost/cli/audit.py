@@ -36,7 +36,7 @@ class AuditOptions(ConfiguredOptions):
 
     out: Path | None = option(None, "Folder for the results; an audit in it is continued.", metavar="FOLDER")
     folds: int = option(
-        5, "Number of folds, split by document; each is checked by a model of the others.", min=2
+        5, "Number of folds, split by document; a model of all others checks each fold.", min=2
     )
     workers: int = option(1, "Number of folds trained at once, in processes that share the cores.", min=1)
     top: int = option(1000, "Number of suggestions on the page and in --write, from the first.", min=1)

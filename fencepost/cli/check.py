@@ -31,7 +31,7 @@ def check(
     model: Path | None = argument(
         "[MODEL]", "Folder or name of a model. Default: the shipped model, names.", None
     ),
-    write: bool = option(False, f"Write a new {SUMS_FILE} for the present files, if the model works."),
+    write: bool = option(False, f"Write a new {SUMS_FILE} for the current files, if the model works."),
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -64,7 +64,7 @@ def check(
     result: dict[str, Any] = {"model": str(folder), "ok": works, "checksums": sums is not None}
     output_result({**result, "files": files, "engines": engines}, json, show)
     if sums is None:
-        say(f"{folder}: has no checksums; use --write to compute them for the present files", quiet=quiet)
+        say(f"{folder}: has no checksums; use --write to compute them for the current files", quiet=quiet)
     if not works:
         reason = "the model does not work" if intact else "files have changed, so none was loaded"
         raise FencepostError(f"{folder}: {reason}")

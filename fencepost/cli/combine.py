@@ -29,10 +29,10 @@ def combine(
     device: Device = "auto",
     json: Json = None,
 ) -> None:
-    """Combine trained models into one, which predicts what they agree on.
+    """Combine trained models into one, which predicts the entities that they agree on.
 
-    The models may differ in method, encoder and seed, but not in their types. All other commands take the
-    combination like any model.
+    The models may differ in method, encoder and seed, but not in their types. All other commands accept
+    the combination like any other model.
 
     Example: fencepost combine model-1 model-2 model-3 --dev dev.conll --out combined
     """

@@ -28,7 +28,7 @@ class DistilOptions(RunOptions):
     )
     layers: int | None = option(
         None,
-        "encoder.depth: number of lowest layers of the encoder that the new model has.",
+        "encoder.depth: number of layers of the encoder, from the lowest, that the new model has.",
         panel="Settings",
     )
     text_column: str | None = option(
@@ -52,10 +52,10 @@ def distil(
     ),
     options: DistilOptions,
 ) -> None:
-    """Train a model on annotated sentences and on what a teacher, another model, says about raw text.
+    """Train a model on annotated sentences, and on raw text that another model, the teacher, annotates.
 
-    The teacher may be a combination, a model with a larger encoder, or one like the new model, which may
-    also have fewer layers.
+    The teacher may be a combination, a model with a larger encoder, or a model like the new one. The new
+    model may have fewer layers.
 
     Example: fencepost distil combined texts.txt --train train.jsonl --dev dev.jsonl --out student
     """

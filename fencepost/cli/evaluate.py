@@ -34,7 +34,7 @@ def evaluate(
         "With --gold: file with the same sentences and the predicted entities of any program.",
         metavar="FILE",
     ),
-    predicted_format: str | None = option(None, "Format of --predicted, if --format is that of --gold."),
+    predicted_format: str | None = option(None, "Format of --predicted. Default: detected from the content."),
     by_length: bool = option(
         False,
         "Add scores by groups of entity lengths, and mark the span lengths that the model was trained "

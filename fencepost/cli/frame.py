@@ -55,7 +55,10 @@ class _PlainHelp:
 
 
 class Group(_PlainHelp, TyperGroup):
-    """Command with subcommands."""
+    """Command with subcommands, which the help lists by name, whichever module was imported first."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx))
 
 
 class Command(_PlainHelp, TyperCommand):

@@ -72,19 +72,22 @@ def serve(
         5, "Maximum time in milliseconds that a text waits for others.", panel=_LIMITS, min=0, max=1000
     ),
     max_queue: int = option(
-        1024, "Maximum number of waiting texts; more get status 429.", panel=_LIMITS, min=1
+        1024, "Maximum number of waiting texts; requests above it get status 429.", panel=_LIMITS, min=1
     ),
     max_texts: int = option(256, "Maximum number of texts per request.", panel=_LIMITS, min=1),
     max_characters: int = option(100_000, "Maximum number of characters per text.", panel=_LIMITS, min=1),
     max_words: int = option(
         25_000,
         "Maximum number of words per text; rare or long words count as several. A request may have "
-        "four times as many. More get status 413.",
+        "four times as many. Requests above these limits get status 413.",
         panel=_LIMITS,
         min=1,
     ),
     max_body: int = option(
-        1 << 20, "Maximum number of bytes of a request body; more get status 413.", panel=_LIMITS, min=1
+        1 << 20,
+        "Maximum number of bytes of a request body; a larger one gets status 413.",
+        panel=_LIMITS,
+        min=1,
     ),
     timeout: float = option(
         30,
@@ -95,7 +98,7 @@ def serve(
     ),
     quiet: Quiet = False,
 ) -> None:
-    """Serve one or more models over HTTP; the page at / is for trying them.
+    """Serve one or more models over HTTP, with a page at / to try them.
 
     Example: fencepost serve my-model --port 8000
     """
@@ -169,7 +172,8 @@ def _name_models(folders: Sequence[Path]) -> list[str]:
 
 def _read_token(file: Path | None) -> str | None:
     """Return the token in the file or the environment; in the command, other users could see it."""
-    token = read_text(file, limit=_TOKEN_BYTES).strip() if file else os.environ.get(TOKEN)
+    token = read_text(file, limit=_TOKEN_BYTES) if file else os.environ.get(TOKEN)
+    token = None if token is None else token.strip()  # a file ends with a line end
     if token is not None and not re.fullmatch(r"[!-~]{8,}", token):
         raise UsageError(
             f"{f'--token-file {file}' if file else TOKEN}: a token has at least 8 ASCII letters, digits or "

@@ -100,8 +100,8 @@ def announce_run(options: RunOptions, config: Config, parts: Parts, soft: int = 
 
     `soft` is the number of sentences that are not annotated, and that a teacher annotates.
     """
+    from fencepost.experiments.learning import find_unknown_types
     from fencepost.training import find_idle_settings
-    from fencepost.training.learning import find_unknown_types
 
     sentences, dev, _ = parts
     options.say(_describe_plan(config, len(sentences) + soft, dev))

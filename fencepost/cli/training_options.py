@@ -97,7 +97,7 @@ class ConfiguredOptions(SettingsOptions, ReadingOptions):
         if self.recipe is not None:
             base = recipes.recipe(self.recipe).config
         with require_extra("train"):
-            from fencepost.training.learning import compose_settings
+            from fencepost.experiments.learning import compose_settings
         changes = [*(self.changes or ()), *changes]
         return compose_settings(self.config, base, self.option_values, resumed, changes)
 

@@ -51,7 +51,7 @@ class TuneOptions(TrainingOptions):
         5, "Number of first trials with random values; no trial is stopped before they are complete.", min=1
     )
     grace_epochs: int | None = option(
-        None, "Number of first epochs in which no trial is stopped. Default: a quarter.", min=0
+        None, "Number of epochs at the start in which no trial is stopped. Default: a quarter of them.", min=0
     )
     keep_models: bool = option(
         False,

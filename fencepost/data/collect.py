@@ -46,7 +46,7 @@ def collect_sentences(
     for index, one in enumerate(sentences):
         if not isinstance(one, Sentence):
             raise UsageError(
-                f"{name}: number {index} is a {type(one).__name__}; sentences must be fencepost.Sentence, "
-                "and rows of a data set must be dictionaries"
+                f"{name}: number {index} has the type {type(one).__name__}; sentences must be "
+                "fencepost.Sentence, and rows of a data set must be dictionaries"
             )
     return sentences, []

@@ -7,9 +7,11 @@ creation, so code that uses them does not have to check them again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from fencepost.errors import UsageError, quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,20 @@ class Entity:
     meta: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.start < self.end:
+        try:
+            is_span = 0 <= self.start < self.end
+        except TypeError:
+            raise ValueError(
+                f"start and end of an entity are word indices, not {quote(self.start)} and {quote(self.end)}"
+            ) from None
+        if not is_span:
             raise ValueError(
                 f"an entity needs 0 <= start < end, but start is {self.start} and end is {self.end}"
             )
         if not self.type:
             raise ValueError(f"the entity [{self.start}, {self.end}) has no type")
+        if not isinstance(self.type, str):
+            raise ValueError(f"the type of an entity is a string, not {quote(self.type)}")
         if not 0.0 <= self.score <= 1.0:
             raise ValueError(
                 f"the score of {self.type} [{self.start}, {self.end}) is {self.score}; "
@@ -46,6 +56,11 @@ class Entity:
     def label(self) -> str:
         """The type, by the name that spaCy and Hugging Face use."""
         return self.type
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entity as a JSON object, with `meta` if it has any."""
+        item = {"start": self.start, "end": self.end, "type": self.type, "score": self.score}
+        return {**item, "meta": dict(self.meta)} if self.meta else item
 
     @property
     def span(self) -> tuple[int, int]:
@@ -92,6 +107,10 @@ class Sentence:
         if isinstance(self.words, str):
             raise ValueError(f"words must be a list of strings, not the string {self.words[:40]!r}")
         set_(self, "words", tuple(self.words))
+        set_(self, "entities", tuple(self.entities))
+        for entity in self.entities:
+            if not isinstance(entity, Entity):
+                raise ValueError(f"an entity of a sentence must be a fencepost.Entity, not {quote(entity)}")
         set_(self, "entities", tuple(sorted(self.entities, key=_get_reading_order)))
         set_(self, "left", tuple(self.left))
         set_(self, "right", tuple(self.right))
@@ -162,6 +181,22 @@ class Sentence:
             offsets.append((position, position + len(word)))
             position += len(word) + (self.space_after is None or self.space_after[index])
         return offsets
+
+
+def check_sentence(value: object) -> Sentence:
+    """Return the value; raise `UsageError` if it is not a sentence."""
+    if not isinstance(value, Sentence):
+        raise UsageError(f"a sentence must be a fencepost.Sentence, not {type(value).__name__}")
+    return value
+
+
+def check_sentences(values: object) -> Iterator[Sentence]:
+    """Return the sentences one by one; raise `UsageError` for what is not a collection of sentences."""
+    if not isinstance(values, Iterable):
+        raise UsageError(
+            f"sentences must be a list of fencepost.Sentence or another iterable, not {type(values).__name__}"
+        )
+    return map(check_sentence, values)
 
 
 def _get_reading_order(entity: Entity) -> tuple[int, int, str, float]:

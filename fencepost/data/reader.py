@@ -104,4 +104,6 @@ def read(
     """
     if isinstance(path, str | Path):
         return iter(Reader(path, format, options, on_invalid))
+    if not hasattr(path, "to_batches") and not isinstance(path, Iterable):  # a table of Arrow is no iterable
+        raise UsageError(f"path must be a file, a data frame or rows, not {type(path).__name__}")
     return iter(Rows(path, None, options, name="the data", on_invalid=on_invalid))

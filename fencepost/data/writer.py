@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fencepost.data.entity import Sentence
+from fencepost.data.entity import Sentence, check_sentences
 from fencepost.data.formats.format import Format, Overlaps, WriteOptions
 from fencepost.data.formats.json_fields import is_json
 from fencepost.data.formats.overlaps import Prefer, has_forbidden_overlap, select_compatible
 from fencepost.data.formats.registry import FORMATS, format_by_name, format_by_suffix
 from fencepost.data.source import STANDARD_INPUT
-from fencepost.errors import FencepostError, UsageError
+from fencepost.errors import FencepostError, UsageError, check_path
 
 OnRefused = Callable[[Sentence, str], None]
 
@@ -50,7 +50,7 @@ def write(
     which to keep. Sentences that the format cannot represent are passed to `on_refused` and left out;
     without it, they are counted and raise `RepresentationError` at the end.
     """
-    target = None if str(path) == STANDARD_INPUT else Path(path)
+    target = None if str(path) == STANDARD_INPUT else check_path(path, "path")
     if format:
         format_ = format_by_name(format)
     else:
@@ -61,7 +61,7 @@ def write(
     filter_ = _Filter(format_, prefer, on_refused)
     if target is not None:
         check_no_loop(target)
-    format_.write(filter_.select(sentences), target, settings)
+    format_.write(filter_.select(check_sentences(sentences)), target, settings)
     return filter_.result
 
 
@@ -127,9 +127,11 @@ class _Filter:
             f"{count:,} {'sentence has' if count == 1 else 'sentences have'} {reason}"
             for reason, count in self.refused.most_common()
         )
-        advice = ["--skip-invalid leaves these sentences out"]
+        advice = ["--skip-invalid (on_refused= in Python) leaves these sentences out"]
         if self.overlaps_refused:
-            advice.insert(0, "--overlaps outermost, innermost or best keeps some of the entities")
+            advice.insert(
+                0, "--overlaps (prefer= in Python) outermost, innermost or best keeps some of the entities"
+            )
         if self.format.name != "jsonl":
             advice.append("jsonl holds everything")
         return f"{self.format.name} cannot represent this corpus: {reasons} ({'; '.join(advice)})"
@@ -166,5 +168,5 @@ def _find_unwritable(sentence: Sentence, keeps: Collection[str]) -> str | None:
     try:
         "".join([*texts, *(sentence.pos or ())]).encode("utf-8")
     except UnicodeEncodeError:
-        return "half a surrofilter_ pair"
+        return "half of a surrogate pair"
     return None

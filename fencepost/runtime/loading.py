@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fencepost.data.text.lines import Lines
-from fencepost.errors import DataError, UsageError, quote, require_extra
+from fencepost.errors import DataError, UsageError, check_path, quote, require_extra
 from fencepost.runtime.combination import load_combination
 from fencepost.runtime.engine import DeviceName, EngineName, Predictor
 from fencepost.runtime.folder import CONFIG_FILE, compute_sums, files_of, format_sums, list_members
@@ -65,6 +65,8 @@ def load(
         UsageError: There is no model in the folder, or an option is wrong.
         DataError: A file of the model is damaged.
     """
+    if path is not None:
+        check_path(path, "the folder of a model")
     if path is not None and _is_on_hub(path):
         options: dict[str, Any] = {"engine": engine, "device": device, "types": types}
         options |= {
@@ -122,10 +124,12 @@ def load_engine(
     """Return a predictor for the model in a folder; see `load`."""
     if not (folder / CONFIG_FILE).is_file():
         raise UsageError.no_model(folder)
-    if threads is not None and threads < 1:
+    if threads is not None and not (isinstance(threads, int) and threads >= 1):
         raise UsageError(f"threads: should be at least 1, or None for one per core, not {quote(threads)}")
     if engine not in ("auto", "int8", "onnx", "pytorch"):
         raise UsageError.unknown("engine", engine, ("auto", "int8", "onnx", "pytorch"))
+    if device not in get_args(DeviceName):
+        raise UsageError.unknown("device", device, get_args(DeviceName))
     if members := list_members(folder):
         if any(list_members(member) for member in members):
             raise DataError("a member of a combination cannot be one itself", source=str(folder))

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 
 from fencepost.data.context import add_context
-from fencepost.data.entity import Entity, Sentence
+from fencepost.data.entity import Entity, Sentence, check_sentences
 from fencepost.data.text import make_splitter
 from fencepost.data.text.lines import Lines, check_lines
 from fencepost.data.text.splitter import Offsets
@@ -126,7 +126,9 @@ class Recogniser:
             min_confidence = dict.fromkeys(self.types, min_confidence)
         self._check_types(min_confidence)
         for value in min_confidence.values():
-            if not (isinstance(value, int | float | np.floating) and 0 <= value <= 1):
+            if isinstance(value, bool) or not (
+                isinstance(value, int | float | np.floating) and 0 <= value <= 1
+            ):
                 raise UsageError(f"min_confidence is {quote(value)}; a confidence is between 0 and 1")
         return {**dict.fromkeys(self.types, 0.0), **min_confidence}
 
@@ -141,9 +143,7 @@ class Recogniser:
     def __call__(self, text: str) -> Document:
         """Return the entities of a text, in reading order."""
         if not isinstance(text, str):
-            raise UsageError(
-                f"a text is a string, not {type(text).__name__}; use pipe for several: ner.pipe(texts)"
-            )
+            raise UsageError(f"a text is a string, not {type(text).__name__}{_suggest_method(text)}")
         (document,) = self.annotate([text])
         return document
 
@@ -171,6 +171,8 @@ class Recogniser:
         """Yield each text with its sentences, words and entities, in order."""
         if isinstance(texts, str):  # else each of its characters would be one
             raise UsageError("texts are a list of strings; for a single one, call the recogniser with it")
+        if not isinstance(texts, Iterable):
+            raise UsageError(f"texts are a list of strings, or another iterable, not {type(texts).__name__}")
         for chunk in chunk_texts(texts, _count_characters):
             prepared = [list(self.prepare(text)) for text in chunk]
             sentences = self._predict(chain.from_iterable(prepared))
@@ -252,7 +254,7 @@ class Recogniser:
 
     def prepare_sentences(self, sentences: Iterable[Sentence]) -> Iterator[SplitSentence]:
         """Yield sentences whose words are known already with their parts, as `prepare` does for a text."""
-        originals, sentences = tee(sentences)  # the neighbours are for the engine alone
+        originals, sentences = tee(check_sentences(sentences))  # the neighbours are for the engine alone
         read = add_context(sentences, self._predictor.context)
         split, again = tee(map(self._split, read))
         parts = join_blocks((part for _, own in split for part in own), self._predictor.block)
@@ -385,6 +387,15 @@ def resolve_clashes(entities: Sequence[Entity], types: Sequence[str], mode: str)
         Entity(start, end, types[type_], score)
         for start, end, type_, score in zip(*(column.tolist() for column in columns), strict=True)
     ]
+
+
+def _suggest_method(value: object) -> str:
+    """Return which method takes a value that is no text, if one does."""
+    if isinstance(value, Sentence):
+        return "; use predict for sentences: ner.predict(sentences)"
+    if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | Mapping):
+        return "; use pipe for several: ner.pipe(texts)"
+    return ""
 
 
 def _count_characters(text: str) -> int:

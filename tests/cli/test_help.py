@@ -40,6 +40,13 @@ def test_switches_have_no_type(path):
     assert "<bool>" not in page
 
 
+@pytest.mark.parametrize("path", [(), ("analyze",)], ids=" ".join)
+def test_commands_are_listed_by_name(path):
+    listed = re.findall(r"^│ ([a-z]+) ", help_of(*path).partition("Commands")[2], re.MULTILINE)
+    assert len(listed) > 5
+    assert listed == sorted(listed)
+
+
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_examples_in_help_are_valid(path):
     text = COMMANDS[path].help

@@ -21,6 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fencepost.cli import app
+from fencepost.cli.serve import _read_token
 from fencepost.runtime.loading import SHIPPED
 from fencepost.server.run import share_cores
 
@@ -226,6 +227,14 @@ def test_refuses_invalid_tokens(refusal, tmp_path, monkeypatch):
         assert "a token has at least 8" in refusal("--token-file", str(file))
     monkeypatch.setenv("FENCEPOST_TOKEN", "short")
     assert "FENCEPOST_TOKEN: a token has at least 8" in refusal()
+
+
+def test_a_line_end_after_the_token_does_not_count(tmp_path, monkeypatch):
+    """A Kubernetes secret that was made from a file has its line end, in the variable too."""
+    file = tmp_path / "token"
+    file.write_text("let-me-in-please\n", encoding="utf-8")
+    monkeypatch.setenv("FENCEPOST_TOKEN", "let-me-in-please\n")
+    assert _read_token(file) == _read_token(None) == "let-me-in-please"
 
 
 def test_reports_a_port_in_use(refusal):

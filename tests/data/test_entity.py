@@ -19,6 +19,8 @@ from tests import strategies
         ((-1, 2, "PER"), r"start is -1"),
         ((3, 1, "PER"), r"start is 3 and end is 1"),
         ((0, 1, ""), r"the entity \[0, 1\) has no type"),
+        ((0, 1, 5), r"the type of an entity is a string, not 5"),
+        (("a", 1, "PER"), r"start and end of an entity are word indices, not 'a' and 1"),
         ((0, 1, "PER", 1.5), r"the score of PER \[0, 1\) is 1.5; a score is a probability"),
         ((0, 1, "PER", -0.1), r"-0.1"),
         ((0, 1, "PER", float("nan")), r"nan"),
@@ -33,6 +35,7 @@ def test_refuses_an_invalid_entity(arguments, message):
     ("arguments", "message"),
     [
         ({"entities": [Entity(1, 3, "PER")]}, r"PER \[1, 3\) ends after the sentence's 2 words"),
+        ({"entities": [(0, 1, "PER")]}, r"must be a fencepost.Entity, not \(0, 1, 'PER'\)"),
         ({"pos": ["NN"]}, r"pos has 1 values for 2 words"),
         ({"space_after": [True] * 3}, r"space_after has 3 values for 2 words"),
     ],

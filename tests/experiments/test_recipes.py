@@ -19,11 +19,11 @@ from fencepost.data import read
 from fencepost.data.entity import Sentence
 from fencepost.encoder import pretrained
 from fencepost.errors import UsageError
+from fencepost.experiments import learning
 from fencepost.experiments.recipes import Recipe, recipe, recipes
 from fencepost.methods.model import Model
 from fencepost.methods.network import Gold
 from fencepost.methods.registry import METHODS
-from fencepost.training import learning
 from tests.methods.running import predict
 
 torch.set_num_threads(1)

@@ -570,7 +570,7 @@ def test_refuses_unsuitable_data_and_arguments(tmp_path):
     refused("the training data has no sentences", [], out)
     refused("the training data must be a file, sentences, or the rows", 7, out)
     refused("the development data must be a file, sentences", LEARNT, out, {"validation": DEV})
-    refused("the development data: number 1 is a str", LEARNT, out, [DEV[0], "x"])
+    refused("the development data: number 1 has the type str", LEARNT, out, [DEV[0], "x"])
     refused("dev (or a validation split) and dev_share contradict", LEARNT, out, DEV, dev_share=0.1)
     refused(
         "dev (or a validation split) and dev_share contradict",
@@ -606,7 +606,7 @@ def test_names_missing_pytorch(tmp_path, monkeypatch):
 
 def test_package_exports_train():
     assert "train" in fencepost.__all__
-    assert fencepost.train.__module__ == "fencepost.training.learning"
+    assert fencepost.train.__module__ == "fencepost.experiments.learning"
 
 
 REVIEWED = [

@@ -470,8 +470,8 @@ def test_refuses_a_folder_without_a_model(tmp_path) -> None:
     for folder in (tmp_path, tmp_path / "missing", file):
         with pytest.raises(UsageError) as caught:
             load_model(folder)
-        message = f"{folder}: not a model folder (it has no config.json)"
-        assert str(caught.value) == message
+        reason = "it has no config.json" if folder.exists() else "it does not exist"
+        assert str(caught.value) == f"{folder}: not a model folder ({reason})"
 
 
 @pytest.fixture

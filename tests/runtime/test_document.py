@@ -125,6 +125,17 @@ def test_list_of_texts_is_refused_with_a_hint_at_pipe() -> None:
     assert [document.text for document in ner.pipe(["Ada", "Bob"])] == ["Ada", "Bob"]
 
 
+@pytest.mark.parametrize("text", [None, 3, float("nan"), b"Ada"])
+def test_what_no_method_takes_is_refused_without_a_hint(text) -> None:
+    with pytest.raises(UsageError, match=rf"^a text is a string, not {type(text).__name__}$"):
+        Recogniser(Double(everything))(text)
+
+
+def test_sentence_in_place_of_a_text_is_refused_with_a_hint_at_predict() -> None:
+    with pytest.raises(UsageError, match=r"not Sentence; use predict for sentences: ner\.predict"):
+        Recogniser(Double(everything))(Sentence(["Ada"]))  # type: ignore[arg-type]
+
+
 def test_recogniser_repr_has_model_method_types_and_engine() -> None:
     assert repr(Recogniser(Double(everything))) == (
         "<Recogniser in memory: double, types LOC, ORG, PER, engine double>"

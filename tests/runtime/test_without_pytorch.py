@@ -85,6 +85,22 @@ def test_shipped_model_predicts_without_pytorch() -> None:
     assert "Ada Lovelace" in out
 
 
+def test_public_names_can_be_listed_without_pytorch() -> None:
+    """Tab completion and `import *` get every name; training says what it needs."""
+    program = """
+import fencepost
+from fencepost import *
+for name in dir(fencepost):
+    getattr(fencepost, name)
+try:
+    fencepost.train("sample:train", "my-model")
+except UsageError as error:
+    print(error)
+"""
+    needs = "training needs torch, which is not installed: pip install 'fencepost[train]'"
+    assert run(program).strip() == needs
+
+
 def test_features_that_need_spacy_say_so(tmp_path) -> None:
     """They are the format of spaCy, and a language whose words spaCy gets from another package."""
     program = """

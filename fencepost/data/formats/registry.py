@@ -60,7 +60,10 @@ def format_by_suffix(path: Path) -> Format:
     for format_ in FORMATS.values():
         if path.name.lower().endswith(format_.suffixes):
             return format_
-    raise UsageError(f"{path}: the file name shows no known format; give it with --to ({', '.join(FORMATS)})")
+    raise UsageError(
+        f"{path}: the file name shows no known format; give it with --to, or format= in Python "
+        f"({', '.join(FORMATS)})"
+    )
 
 
 def detect_format(source: Source) -> Format:

@@ -14,7 +14,7 @@ from fencepost.data.collect import Data, collect_sentences
 from fencepost.data.entity import Sentence
 from fencepost.data.output import WriteError
 from fencepost.data.rows import use_python_names
-from fencepost.errors import UsageError, require_extra
+from fencepost.errors import UsageError, check_path, require_extra
 from fencepost.settings import Tree, merge_trees
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def train(
     with require_extra("train", "training"):
         from fencepost import training
         from fencepost.experiments import recipes
+    out = check_path(out, "out")
     train, dev, test = _choose_parts(train, dev, test)
     if dev is not None and dev_share is not None:
         raise UsageError("dev (or a validation split) and dev_share contradict each other; give one of them")
@@ -79,11 +80,11 @@ def train(
         raise UsageError("old_test needs start, the folder of the model to start from")
     if start is not None and (recipe is not None or config is not None):
         raise UsageError("the model in start has its own settings: leave out recipe and config")
-    begin = None if start is None else training.Start(Path(start))
+    begin = None if start is None else training.Start(check_path(start, "start"))
     if begin is not None:
         config = begin.read_settings(method)
     base = None if recipe is None else recipes.recipe(recipe).config
-    settings = compose_settings(config, base, overrides, Path(out) if resume else None)
+    settings = compose_settings(config, base, overrides, out if resume else None)
     options = (options or ReadOptions()).with_defaults(settings.text.language, settings.text.lines)
 
     def read(data: Data, name: str) -> list[Sentence]:
@@ -93,7 +94,7 @@ def train(
         return sentences
 
     with _use_python_names():
-        training.check_folder(Path(out), resume=resume)
+        training.check_folder(out, resume=resume)
         train_part = read(train, "training")
         dev_part = read(dev, "development") if dev is not None else None
         if dev_share is not None:
@@ -168,7 +169,7 @@ def compose_settings(
         return Config.parse(merge_trees(config.model_dump(mode="json"), flags)) if flags else config
     if isinstance(config, Mapping):
         return Config.compose(None, changes, merge_trees(config, flags), base=base)
-    file = None if config is None else Path(config)
+    file = None if config is None else check_path(config, "config, if it is not a dictionary or a Config,")
     if file is None and resumed is not None and (resumed / RUN_FILE).is_file():
         file = resumed / RUN_FILE
     return Config.compose(file, changes, flags, base=base)
