@@ -166,5 +166,5 @@ def _find_unwritable(sentence: Sentence, keeps: Collection[str]) -> str | None:
     try:
         "".join([*texts, *(sentence.pos or ())]).encode("utf-8")
     except UnicodeEncodeError:
-        return "half a surrofilter_ pair"
+        return "half a surrogate pair"
     return None
