@@ -79,6 +79,11 @@ def collect_meta(item: dict[str, Any], known: Collection[str | None]) -> dict[st
     return rest | inner
 
 
+def remove_none(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object without its values that are None."""
+    return {key: value for key, value in item.items() if value is not None}
+
+
 def find_span_lists(record: Mapping[str, Any]) -> list[str]:
     """Return the keys of lists of spans, which are objects with start and end, or `[start, end, type]`."""
     return [

@@ -170,13 +170,10 @@ PARQUET = Format(
     keeps=_KEEPS | set(_LISTS),
     suffixes=(".parquet",),
 )
-JSON_KEYS = Format(
+JSON_KEYS = replace(
+    json_text.JSONL_TEXT,
     name="JSON with the keys of --columns",
     summary="JSON objects whose keys the user names",
     read=read_json,
-    write=json_text.JSONL_TEXT.write,
-    find_obstacle=json_text.find_obstacle,
-    overlaps="any",
-    keeps=json_text.JSONL_TEXT.keeps,
 )
 """Read with `--columns` only; it is not one of the formats by name."""
