@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from fencepost.data.entity import Entity
+from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.format import Overlaps
 
 Prefer = Literal["outermost", "innermost", "best"]
@@ -16,6 +16,16 @@ _PREFERENCES: dict[str, Callable[[Entity], tuple[float, int, int, str, float]]] 
     "innermost": lambda entity: (len(entity), *entity.key, -entity.score),
     "best": lambda entity: (-entity.score, *entity.key, -entity.score),
 }
+
+
+def list_brackets(sentence: Sentence) -> list[tuple[list[Entity], int]]:
+    """Return for each word the entities that start with it, outer ones first, and how many end with it."""
+    starts: list[list[Entity]] = [[] for _ in sentence.words]
+    ends = [0] * len(sentence)
+    for entity in sorted(sentence.entities, key=lambda entity: (entity.start, -entity.end)):
+        starts[entity.start].append(entity)
+        ends[entity.end - 1] += 1
+    return list(zip(starts, ends, strict=True))
 
 
 def has_forbidden_overlap(entities: Iterable[Entity], allowed: Overlaps) -> bool:
