@@ -169,7 +169,7 @@ def _use_tokens(text: str, spans: Sequence[CharSpan], tokens: Any) -> tuple[Sent
 
 def to_record(sentence: Sentence) -> dict[str, Any]:
     """Return the object of a sentence, with its words as tokens of Prodigy."""
-    spaces = sentence.space_after or [None] * len(sentence)
+    spaces: Sequence[bool | None] = sentence.space_after or [None] * len(sentence)
     words = zip(sentence.words, sentence.word_offsets(), spaces, strict=True)
     tokens = [
         remove_none({"id": index, "text": word, "start": start, "end": end, "ws": space})
