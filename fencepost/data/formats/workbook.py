@@ -35,10 +35,10 @@ class Workbook:
             sheets = self._book.worksheets
             self._rows = enumerate(sheets[0].iter_rows(values_only=True) if sheets else (), start=1)
             names: Iterable[Any] = next((row for _, row in self._rows if _has_value(row)), ())
-        except DataError:
-            raise
-        except Exception as error:  # noqa: BLE001 - openpyxl may raise anything
+        except Exception as error:  # openpyxl may raise anything
             stack.close()
+            if isinstance(error, DataError):
+                raise
             reason = f"the workbook cannot be read: {describe_error(error)}"
             raise DataError(reason, source=source.name) from None
         self.header = ["" if name is None else str(name) for name in names]
