@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -105,10 +105,9 @@ class Input:
 
     def note(self, kind: str, line: int | None = None, example: str = "", times: int = 1) -> None:
         """Count something that the user should know; the first place and example of a kind are kept."""
-        if times and kind not in self.notes:
-            self.notes[kind] = Note(kind, self.place(line), shorten(example))
         if times:
-            self.notes[kind].count += times
+            note = Note(kind, self.place(line), shorten(example))
+            self.notes.setdefault(kind, note).count += times
 
 
 @dataclass
@@ -164,8 +163,7 @@ class Source(Input):
     def merge_notes(self, notes: Iterable[Note]) -> None:
         """Add the notes of one of several files."""
         for note in notes:
-            if self.notes.setdefault(note.kind, note) is not note:
-                self.notes[note.kind].count += note.count
+            self.notes.setdefault(note.kind, replace(note, count=0)).count += note.count
 
     def read_chunks(self) -> Iterator[bytes]:
         """Yield all bytes in chunks, without the byte order mark."""

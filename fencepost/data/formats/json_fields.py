@@ -50,9 +50,7 @@ def _describe(value: Any) -> str:
 
 def check_booleans(record: dict[str, Any], key: str) -> list[bool] | None:
     values = record.get(key)
-    if values is None:
-        return None
-    if not isinstance(values, list) or not {bool}.issuperset(map(type, values)):
+    if not isinstance(values, list | None) or not {bool}.issuperset(map(type, values or ())):
         raise ValueError(f"{key!r} is not a list of true and false")
     return values
 

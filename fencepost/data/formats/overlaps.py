@@ -1,4 +1,4 @@
-"""Find overlapping entities, and select those to keep in a format that cannot represent all of them."""
+"""Overlapping entities: find them, select those that a format can represent, and list them as brackets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fencepost.data.formats.format import Overlaps
 
 Prefer = Literal["outermost", "innermost", "best"]
 
-_PREFERENCES: dict[str, Callable[[Entity], tuple[float, int, int, str, float]]] = {
-    "outermost": lambda entity: (-len(entity), *entity.key, -entity.score),
-    "innermost": lambda entity: (len(entity), *entity.key, -entity.score),
-    "best": lambda entity: (-entity.score, *entity.key, -entity.score),
+_PREFERENCES: dict[str, Callable[[Entity], float]] = {
+    "outermost": lambda entity: -len(entity),
+    "innermost": len,
+    "best": lambda entity: -entity.score,
 }
 
 
@@ -49,7 +49,8 @@ def select_compatible(entities: Iterable[Entity], allowed: Overlaps, prefer: Pre
     """Select entities in the order of preference, without those that overlap in a way not `allowed`."""
     selected: list[Entity] = []
     boundaries, covered = Boundaries(), set[int]()
-    for entity in sorted(entities, key=_PREFERENCES[prefer]):
+    rank = _PREFERENCES[prefer]
+    for entity in sorted(entities, key=lambda entity: (rank(entity), *entity.key, -entity.score)):
         words = range(entity.start, entity.end)
         if boundaries.crosses(entity) if allowed == "nested" else not covered.isdisjoint(words):
             continue
