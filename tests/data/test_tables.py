@@ -192,6 +192,13 @@ def test_cells_that_look_like_formulas_stay_text(first, tmp_path):
         assert openpyxl.load_workbook(tmp_path / "out.xlsx").active["C2"].data_type == "s"
 
 
+def test_offset_that_no_float_can_represent_makes_a_row_invalid():
+    rejected = []
+    row = {"text": "Ada", "start": 10**400, "end": 1, "type": "PER"}
+    assert list(read([row], on_invalid=rejected.append)) == []
+    assert [one.reason.endswith("lies outside the text's 3 characters") for one in rejected] == [True]
+
+
 def test_refuses_a_broken_workbook(tmp_path):
     (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04 xl/ nothing")
     with pytest.raises(DataError, match="the workbook cannot be read"):
