@@ -147,8 +147,8 @@ def compare(scored: Scored, draws: int) -> dict[tuple[str, str], list[float]]:
             confidence, correct, gold = scored.take(~chosen)
             f1 = np.append(0.0, compute_f1(correct, gold))
             for rule, fit in RULES.items():
-                kept = int(np.searchsorted(-confidence, -fit(*scored.take(chosen)), side="right"))
-                values[name, rule].append(float(f1[kept]))
+                count = int(np.searchsorted(-confidence, -fit(*scored.take(chosen)), side="right"))
+                values[name, rule].append(float(f1[count]))
     return values
 
 
@@ -156,8 +156,8 @@ def draw(groups: npt.NDArray[np.int64], size: int, random: np.random.Generator) 
     """Return which sentences are in groups drawn at random, until they are at least `size`."""
     counts = np.bincount(groups)
     order = random.permutation(len(counts))
-    taken = order[: 1 + int(np.searchsorted(np.cumsum(counts[order]), size))]
-    return np.isin(groups, taken)
+    drawn_groups = order[: 1 + int(np.searchsorted(np.cumsum(counts[order]), size))]
+    return np.isin(groups, drawn_groups)
 
 
 if __name__ == "__main__":

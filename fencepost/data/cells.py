@@ -64,12 +64,12 @@ def _has_adjacent_strings(text: str) -> bool:
 
 def parse_offset(name: str, value: Any) -> int:
     """Return an offset as an integer; spreadsheets and pandas may have made it a float or a string."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)  # it may be too large for a float
     try:
-        number = (
-            float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
-        )
+        number = float(value) if isinstance(value, str | float) else math.nan
     except ValueError:
-        number = None
-    if number is None or not number.is_integer():
+        number = math.nan
+    if not number.is_integer():
         raise ValueError(f"{name!r} is {quote(value)}, not an integer")
     return int(number)

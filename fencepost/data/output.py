@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from fencepost.data.entity import Sentence
-from fencepost.data.formats.format import WriteOptions
+from fencepost.data.formats.format import Write, WriteOptions
 from fencepost.errors import FencepostError, UsageError, describe_error
 
 TEMPORARY = ".fencepost-"
@@ -28,7 +28,7 @@ class WriteError(FencepostError):
     """A file cannot be written, for example because the disk is full."""
 
 
-def text_writer(encode: Encode) -> Callable[[Iterable[Sentence], Path | None, WriteOptions], None]:
+def text_writer(encode: Encode) -> Write:
     """Return the `write` function of a format whose corpora are single text files."""
 
     def write(sentences: Iterable[Sentence], path: Path | None, options: WriteOptions) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fencepost.data.formats import iob, json_text, json_tokens
 from fencepost.data.formats.format import ReadOptions
-from fencepost.data.formats.json_fields import explain_not_json
+from fencepost.data.formats.json_fields import explain_not_json, remove_none
 from fencepost.data.formats.json_records import Record
 from fencepost.data.formats.json_tokens import SHAPES, Shape
 from fencepost.data.source import Input, Reading
@@ -80,7 +80,6 @@ class RowConverter:
                 yield Record(row.line, row.raw or str(record), record)
 
     def _convert_row(self, row: Any, line: int) -> dict[str, Any]:
-
         values = {part: row[column] for part, column in self.columns.items() if row.get(column) is not None}
         names = {
             part: self._parse_name(part, values.pop(part), line) for part in ("id", "doc") if part in values
@@ -186,7 +185,8 @@ class RowConverter:
             value = [dict(zip(value, items, strict=True)) for items in zip(*value.values(), strict=True)]
         if not isinstance(value, list):
             raise ValueError(_describe_no_list(column, value))
-        return [_remove_none(item) if isinstance(item, dict) else item for item in value]
+        # in a table, all objects of a column have the same keys, with missing values
+        return [remove_none(item) if isinstance(item, dict) else item for item in value]
 
 
 def _choose_shape(columns: Mapping[str, str]) -> Shape:
@@ -201,11 +201,6 @@ def _choose_shape(columns: Mapping[str, str]) -> Shape:
 
 def _describe_no_list(column: str, value: Any) -> str:
     return f"{column!r} is missing" if value is None else f"{column!r} is {quote(value)}, not a list"
-
-
-def _remove_none(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without missing values: in a table, all objects of a column have the same keys."""
-    return {key: value for key, value in item.items() if value is not None}
 
 
 def _to_plain(value: Any) -> Any:

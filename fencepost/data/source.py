@@ -5,8 +5,8 @@ from __future__ import annotations
 import codecs
 import io
 import sys
-from dataclasses import dataclass, field
-from itertools import chain, count
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -81,7 +81,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line without its line end; `problem` is set if its bytes are not UTF-8."""
+    """One line; `problem` is set if its bytes are not UTF-8."""
 
     number: int
     text: str
@@ -105,10 +105,9 @@ class Input:
 
     def note(self, kind: str, line: int | None = None, example: str = "", times: int = 1) -> None:
         """Count something that the user should know; the first place and example of a kind are kept."""
-        if times and kind not in self.notes:
-            self.notes[kind] = Note(kind, self.place(line), shorten(example))
         if times:
-            self.notes[kind].count += times
+            note = Note(kind, self.place(line), shorten(example))
+            self.notes.setdefault(kind, note).count += times
 
 
 @dataclass
@@ -136,7 +135,8 @@ class Source(Input):
                 return cls(name, b"", io.BytesIO(), path)
             source = cls.from_stream(name, path.open("rb"))
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-            raise UsageError(f"{path}: cannot be read: {_describe(error)}") from error
+            reason = getattr(error, "strerror", None) or describe_error(error)
+            raise UsageError(f"{path}: cannot be read: {reason}") from error
         source.path = path
         return source
 
@@ -163,8 +163,7 @@ class Source(Input):
     def merge_notes(self, notes: Iterable[Note]) -> None:
         """Add the notes of one of several files."""
         for note in notes:
-            if self.notes.setdefault(note.kind, note) is not note:
-                self.notes[note.kind].count += note.count
+            self.notes.setdefault(note.kind, replace(note, count=0)).count += note.count
 
     def read_chunks(self) -> Iterator[bytes]:
         """Yield all bytes in chunks, without the byte order mark."""
@@ -193,15 +192,16 @@ class Source(Input):
         head = self.head if len(self.head) < HEAD_BYTES else self.head[:-1]
         return b"\r" if b"\r" in head and b"\n" not in head else b"\n"
 
-    def read_raw_lines(self) -> Iterator[bytes]:
-        """Yield the lines with their line ends; raises `DataError` for one of more than `LINE_BYTES`."""
-        for lines, end in self._read_batches():
-            for raw in lines:
-                yield raw + end
+    def read_lines(self, *, keep_ends: bool = False) -> Iterator[Line]:
+        """Yield the lines, by default without their line ends; other separators do not end a line.
 
-    def read_lines(self) -> Iterator[Line]:
-        """Yield the lines without their line ends; other separators, such as U+2028, do not end a line."""
-        raw_lines = chain.from_iterable(lines for lines, _ in self._read_batches())
+        Other separators are, for example, U+2028. Raises `DataError` for a line of more than `LINE_BYTES`.
+        """
+        raw_lines = (
+            raw + end if keep_ends else raw.removesuffix(b"\r")
+            for lines, end in self._read_batches()
+            for raw in lines
+        )
         return map(_decode_line, count(1), raw_lines)
 
     def read_lines_noting_marks(self) -> Iterator[Line]:
@@ -263,13 +263,9 @@ def is_workbook(head: bytes) -> bool:
     return head.startswith(_ZIP) and b"xl/" in head
 
 
-def _describe(error: OSError | ValueError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or describe_error(error)
-
-
 def _decode_line(number: int, raw: bytes) -> Line:
     try:
-        return Line(number, raw.decode("utf-8").removesuffix("\r"))
+        return Line(number, raw.decode("utf-8"))
     except UnicodeDecodeError as error:
         problem = f"not UTF-8 at byte {error.start + 1} of the line"
-        return Line(number, raw.decode("utf-8", "backslashreplace").removesuffix("\r"), problem)
+        return Line(number, raw.decode("utf-8", "backslashreplace"), problem)

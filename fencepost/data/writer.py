@@ -83,7 +83,7 @@ class _Filter:
         self.on_refused = on_refused
         self.result = WriteResult(format_.name)
         self.refused: Counter[str] = Counter()
-        self.overlaps_refused = False
+        self.overlap = _OVERLAPS.get(format_.overlaps, "")
 
     def select(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         for sentence in sentences:
@@ -103,8 +103,7 @@ class _Filter:
         fitting = sentence
         if has_forbidden_overlap(sentence.entities, self.format.overlaps):
             if self.prefer is None:
-                self.overlaps_refused = True
-                self._refuse(sentence, f"{_OVERLAP_NAMES[self.format.overlaps]} entities")
+                self._refuse(sentence, self.overlap)
                 return None
             entities = select_compatible(sentence.entities, self.format.overlaps, self.prefer)
             fitting = sentence.with_entities(entities)
@@ -128,7 +127,7 @@ class _Filter:
             for reason, count in self.refused.most_common()
         )
         advice = ["--skip-invalid (on_refused= in Python) leaves these sentences out"]
-        if self.overlaps_refused:
+        if self.overlap in self.refused:
             advice.insert(
                 0, "--overlaps (prefer= in Python) outermost, innermost or best keeps some of the entities"
             )
@@ -137,7 +136,8 @@ class _Filter:
         return f"{self.format.name} cannot represent this corpus: {reasons} ({'; '.join(advice)})"
 
 
-_OVERLAP_NAMES: dict[Overlaps, str] = {"none": "overlapping or nested", "nested": "crossing"}
+_OVERLAPS: dict[Overlaps, str] = {"none": "overlapping or nested entities", "nested": "crossing entities"}
+"""Overlaps that a format cannot represent, by those that it can."""
 
 
 def list_optional_parts(sentence: Sentence, keeps: Collection[str]) -> set[str]:

@@ -70,11 +70,8 @@ class EntitiesRequest(BaseModel):
 
     def get_min_confidence(self, type_: str) -> float:
         """Return the minimum confidence of a type."""
-        return (
-            self.min_confidence.get(type_, 0.0)
-            if isinstance(self.min_confidence, dict)
-            else self.min_confidence
-        )
+        least = self.min_confidence
+        return least.get(type_, 0.0) if isinstance(least, dict) else least
 
     @property
     def all_texts(self) -> list[str]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import fencepost
 from fencepost.data import Reader, ReadOptions, read, write
 from fencepost.data.cells import parse_list
+from fencepost.data.formats import workbook
 from fencepost.errors import DataError, UsageError
 
 WORDS = """\
@@ -191,10 +192,33 @@ def test_cells_that_look_like_formulas_stay_text(first, tmp_path):
         assert openpyxl.load_workbook(tmp_path / "out.xlsx").active["C2"].data_type == "s"
 
 
+def test_offset_that_no_float_can_represent_makes_a_row_invalid():
+    rejected = []
+    row = {"text": "Ada", "start": 10**400, "end": 1, "type": "PER"}
+    assert list(read([row], on_invalid=rejected.append)) == []
+    assert [one.reason.endswith("lies outside the text's 3 characters") for one in rejected] == [True]
+
+
 def test_refuses_a_broken_workbook(tmp_path):
     (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04 xl/ nothing")
     with pytest.raises(DataError, match="the workbook cannot be read"):
         list(read(tmp_path / "a.xlsx"))
+
+
+def test_closes_a_workbook_that_is_too_large(tmp_path, monkeypatch):
+    openpyxl.Workbook().save(tmp_path / "a.xlsx")
+    files = []
+    check_size = workbook._check_size
+
+    def check(file, name):
+        files.append(file)
+        check_size(file, name)
+
+    monkeypatch.setattr(workbook, "_UNPACKED", 0)
+    monkeypatch.setattr(workbook, "_check_size", check)
+    with pytest.raises(DataError, match="when unpacked; save it as CSV"):
+        list(read(tmp_path / "a.xlsx"))
+    assert [file.closed for file in files] == [True]
 
 
 def test_only_the_first_sheet_is_read(tmp_path):

@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from fencepost.data.text import RuleSplitter
+from fencepost.data.text.splitter import RuleSplitter
 from fencepost.runtime.loading import load
 from fencepost.server import Batcher, Limits, make_app
 from fencepost.server.metrics import Metrics

@@ -50,18 +50,13 @@ def read(source: Source, options: ReadOptions) -> Iterator[Reading]:
             source.note("folder that is a symbolic link skipped", example=path.name)
         elif path.suffix == ".txt" and not path.with_suffix(".ann").exists():
             source.note("text without annotations (.ann) skipped", example=path.name)
+    root = source.path if source.path.is_dir() else source.path.parent
     for text_path, annotation_path in find_pairs(source.path):
-        name = annotation_path.relative_to(source.path) if source.path.is_dir() else annotation_path
+        name = annotation_path.relative_to(root).with_suffix("").as_posix()
         _check_size(annotation_path.stat().st_size, annotation_path)
         annotations = Source.open(annotation_path)
         try:
-            document = read_document(
-                _read_text(text_path),
-                annotations,
-                options,
-                splitter,
-                name.with_suffix("").as_posix() if source.path.is_dir() else name.stem,
-            )
+            document = read_document(_read_text(text_path), annotations, options, splitter, name)
             yield from (replace(reading, file=annotations.name) for reading in document)
         finally:
             annotations.close()

@@ -26,6 +26,7 @@ from fencepost.data.formats.conll import (
 )
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
 from fencepost.data.formats.iob import Invalid
+from fencepost.data.formats.overlaps import list_brackets
 from fencepost.data.output import text_writer
 from fencepost.data.source import Reading, Source
 from fencepost.errors import quote, shorten
@@ -108,21 +109,12 @@ def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str
         name = re.sub(r"[^\w./:-]", "_", doc or "-")
         name = "-" if name == DOCUMENT_START else name or "-"
         pos = sentence.pos or [NO_POS] * len(sentence)
-        cells = _format_brackets(sentence)
-        for index, (word, tag, cell) in enumerate(zip(sentence.words, pos, cells, strict=True)):
+        words = zip(sentence.words, pos, list_brackets(sentence), strict=True)
+        for index, (word, tag, (entities, ends)) in enumerate(words):
+            cell = "".join(f"({entity.type}" for entity in entities) + "*" + ")" * ends
             yield f"{name} 0 {index} {word} {tag} * - - - - {cell} -\n"
         yield "\n"
     yield "#end document\n" * (doc is not None)
-
-
-def _format_brackets(sentence: Sentence) -> list[str]:
-    opens = [""] * len(sentence)
-    closes = [0] * len(sentence)
-    # Outer entities open first; of two on one span the order does not matter.
-    for entity in sorted(sentence.entities, key=lambda entity: (entity.start, -entity.end)):
-        opens[entity.start] += f"({entity.type}"
-        closes[entity.end - 1] += 1
-    return [f"{o}*{')' * c}" for o, c in zip(opens, closes, strict=True)]
 
 
 def find_obstacle(sentence: Sentence) -> str | None:

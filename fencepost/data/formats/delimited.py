@@ -102,16 +102,12 @@ class _Lines:
         self._characters = 0
 
     def __iter__(self) -> Iterator[str]:
-        for raw in self._source.read_raw_lines():
-            self.number += 1
-            try:
-                text = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                self.problem = f"not UTF-8 at byte {error.start + 1} of the line"
-                text = raw.decode("utf-8", "backslashreplace")
-            self.row.append(text)
-            self._characters += len(text)
+        for line in self._source.read_lines(keep_ends=True):
+            self.number = line.number
+            self.problem = line.problem or self.problem
+            self.row.append(line.text)
+            self._characters += len(line.text)
             if self._characters > LINE_BYTES:
                 reason = f"the row is longer than {LINE_BYTES >> 20} MB; is a closing quotation mark missing?"
                 raise DataError(reason, source=self._source.name, line=self.first)
-            yield text
+            yield line.text

@@ -175,19 +175,16 @@ def _read_user_data(stored: StoredDocument) -> dict[str, Any]:
 
 def _encode_user_data(sentence: Sentence) -> str:
     """Return the parts of a sentence that spaCy cannot represent, as JSON."""
+    entities = [[*entity.key, entity.score, dict(entity.meta)] for entity in sentence.entities]
+    has_more = any(entity.score != 1.0 or entity.meta for entity in sentence.entities)
     extra = {
         "id": sentence.id,
         "doc": sentence.doc,
         "left": sentence.left,
         "right": sentence.right,
         "meta": dict(sentence.meta),
-        "entities": [
-            [entity.start, entity.end, entity.type, entity.score, dict(entity.meta)]
-            for entity in sentence.entities
-        ],
+        "entities": entities if has_more else None,
     }
-    if all(entity.score == 1.0 and not entity.meta for entity in sentence.entities):
-        del extra["entities"]
     parts = {key: value for key, value in extra.items() if value or value == ""}
     return json.dumps(parts, ensure_ascii=False)
 

@@ -68,6 +68,9 @@ class WriteOptions:
             raise UsageError.unknown("scheme to write", self.scheme, iob.WRITE_SCHEMES)
 
 
+Write = Callable[[Iterable[Sentence], Path | None, WriteOptions], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """A corpus format, with its functions to read and write.
@@ -79,7 +82,7 @@ class Format:
     name: str
     summary: str
     read: Callable[[Source, ReadOptions], Iterator[Reading]]
-    write: Callable[[Iterable[Sentence], Path | None, WriteOptions], None]
+    write: Write
     find_obstacle: Callable[[Sentence], str | None]
     overlaps: Overlaps
     keeps: frozenset[str]

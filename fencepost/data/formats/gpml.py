@@ -8,7 +8,7 @@ span, and a `cons` without `sem` (a part of a coordination) is not an entity.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
@@ -18,6 +18,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
+from fencepost.data.formats.overlaps import list_brackets
 from fencepost.data.output import text_writer
 from fencepost.data.source import LINE_BYTES, Reading, ReadSentence, Rejection, Source
 from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, align, make_splitter
@@ -247,23 +248,17 @@ def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str
 
 
 def _format_element(sentence: Sentence) -> str:
-    opens: list[list[str]] = [[] for _ in range(len(sentence) + 1)]
-    closes = [0] * (len(sentence) + 1)
-    for entity in sorted(sentence.entities, key=lambda entity: (entity.start, -entity.end)):
-        opens[entity.start].append(f"<cons sem={_quote_attribute('G#' + entity.type)}>")
-        closes[entity.end] += 1
-    pieces = []
-    for index, word in enumerate(sentence.words):
-        pos = f" c={_quote_attribute(sentence.pos[index])}" if sentence.pos is not None else ""
-        pieces.append("</cons>" * closes[index] + " " * (index > 0) + "".join(opens[index]))
-        pieces.append(f"<w{pos}>{escape(word, _WHITE_SPACE)}</w>")
-    pieces.append("</cons>" * closes[len(sentence)])
-    name = f" id={_quote_attribute(sentence.id)}" if sentence.id is not None else ""
-    return f"<sentence{name}>{''.join(pieces)}</sentence>"
+    words = []
+    tags: Sequence[str | None] = sentence.pos or [None] * len(sentence)
+    for word, pos, (entities, ends) in zip(sentence.words, tags, list_brackets(sentence), strict=True):
+        opens = "".join(f"<cons{_format_attribute('sem', 'G#' + entity.type)}>" for entity in entities)
+        element = f"<w{_format_attribute('c', pos)}>{escape(word, _WHITE_SPACE)}</w>"
+        words.append(opens + element + "</cons>" * ends)
+    return f"<sentence{_format_attribute('id', sentence.id)}>{' '.join(words)}</sentence>"
 
 
-def _quote_attribute(value: str) -> str:
-    return quoteattr(value, _WHITE_SPACE)
+def _format_attribute(name: str, value: str | None) -> str:
+    return "" if value is None else f" {name}={quoteattr(value, _WHITE_SPACE)}"
 
 
 def find_obstacle(sentence: Sentence) -> str | None:

@@ -50,9 +50,7 @@ def _describe(value: Any) -> str:
 
 def check_booleans(record: dict[str, Any], key: str) -> list[bool] | None:
     values = record.get(key)
-    if values is None:
-        return None
-    if not isinstance(values, list) or not {bool}.issuperset(map(type, values)):
+    if not isinstance(values, list | None) or not {bool}.issuperset(map(type, values or ())):
         raise ValueError(f"{key!r} is not a list of true and false")
     return values
 
@@ -77,6 +75,11 @@ def collect_meta(item: dict[str, Any], known: Collection[str | None]) -> dict[st
         both = shorten(", ".join(sorted(rest.keys() & inner.keys())))
         raise ValueError(f"{both} occurs both in 'meta' and outside of it")
     return rest | inner
+
+
+def remove_none(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object without its values that are None."""
+    return {key: value for key, value in item.items() if value is not None}
 
 
 def find_span_lists(record: Mapping[str, Any]) -> list[str]:

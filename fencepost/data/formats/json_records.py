@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
-from fencepost.data.formats.format import WriteOptions
+from fencepost.data.entity import Sentence
+from fencepost.data.formats.format import Write, WriteOptions
 from fencepost.data.formats.json_fields import DEPTH, SURROGATES, explain_not_json
+from fencepost.data.output import text_writer
 from fencepost.data.source import LINE_BYTES, Source
 from fencepost.errors import DataError, describe_error, quote
 
@@ -226,15 +228,22 @@ def _make_printable(raw: str) -> str:
     return raw.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def encode_records(values: Iterable[Any], options: WriteOptions) -> Iterator[str]:
-    """Yield the values as JSON lines, or as an array if the options say so."""
+def json_writer(convert: Callable[[Sentence], Any], *, array: bool = False) -> Write:
+    """Return the `write` function of a format with a JSON value for each sentence.
+
+    The values are on lines, or in one array if `array` or the options say so.
+    """
     dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-    if not options.array:
+
+    def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:
+        values = map(dumps, map(convert, sentences))
+        if not (array or options.array):
+            yield from (value + "\n" for value in values)
+            return
+        separator = "[\n"
         for value in values:
-            yield dumps(value) + "\n"
-        return
-    separator = "[\n"
-    for value in values:
-        yield separator + dumps(value)
-        separator = ",\n"
-    yield "\n]\n" if separator == ",\n" else "[]\n"
+            yield separator + value
+            separator = ",\n"
+        yield "\n]\n" if separator == ",\n" else "[]\n"
+
+    return text_writer(encode)

@@ -6,17 +6,20 @@ or `end_offset`, and `label`, `type` or `labels` (several on one span). Spans ar
 tools. A text with `tokens` (Prodigy) is one sentence with these words; any other text is split into sentences
 and words. A record that an annotator has rejected or ignored (Prodigy's `answer`) is not gold data; it is
 skipped and counted unless the options keep it.
+
+The formats `doccano` and `prodigy` are read in the same way. doccano does not store words, so readers split
+the text again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fencepost.data.columns import SPAN_KEYS
 from fencepost.data.entity import Sentence
-from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
+from fencepost.data.formats.format import Format, ReadOptions
 from fencepost.data.formats.json_fields import (
     NOT_READ,
     check_confidence,
@@ -26,9 +29,9 @@ from fencepost.data.formats.json_fields import (
     find_name,
     find_span_lists,
     is_same_text,
+    remove_none,
 )
-from fencepost.data.formats.json_records import Record, encode_records, read_objects
-from fencepost.data.output import text_writer
+from fencepost.data.formats.json_records import Record, json_writer, read_objects
 from fencepost.data.source import Input, Reading, ReadSentence, Rejection, Source
 from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, align, make_splitter, split_document
 from fencepost.errors import quote
@@ -164,40 +167,50 @@ def _use_tokens(text: str, spans: Sequence[CharSpan], tokens: Any) -> tuple[Sent
     return sentence, document.words_split
 
 
-def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:
-    return encode_records(map(to_record, sentences), options)
-
-
 def to_record(sentence: Sentence) -> dict[str, Any]:
     """Return the object of a sentence, with its words as tokens of Prodigy."""
-    offsets = sentence.word_offsets()
-    tokens: list[dict[str, Any]] = [
-        {"id": index, "text": word, "start": start, "end": end}
-        for index, (word, (start, end)) in enumerate(zip(sentence.words, offsets, strict=True))
+    spaces: Sequence[bool | None] = sentence.space_after or [None] * len(sentence)
+    words = zip(sentence.words, sentence.word_offsets(), spaces, strict=True)
+    tokens = [
+        remove_none({"id": index, "text": word, "start": start, "end": end, "ws": space})
+        for index, (word, (start, end), space) in enumerate(words)
     ]
-    for token, space in zip(tokens, sentence.space_after or (), strict=False):
-        token["ws"] = space
-    spans = []
-    for entity in sentence.entities:
-        span: dict[str, Any] = {
-            "start": offsets[entity.start][0],
-            "end": offsets[entity.end - 1][1],
-            "label": entity.type,
-        }
-        if entity.score != 1.0:
-            span["score"] = entity.score
-        if entity.meta:
-            span["meta"] = dict(entity.meta)
-        spans.append(span)
-    parts = {
-        "id": sentence.id,
-        "doc": sentence.doc,
-        "text": sentence.text,
-        "tokens": tokens,
-        "spans": spans,
-        "meta": dict(sentence.meta) or None,
-    }
-    return {key: value for key, value in parts.items() if value is not None}
+    spans = [
+        remove_none(
+            {
+                **dict(zip(("start", "end", "label"), triple, strict=True)),
+                "score": None if entity.score == 1.0 else entity.score,
+                "meta": dict(entity.meta) or None,
+            }
+        )
+        for triple, entity in zip(list_span_triples(sentence), sentence.entities, strict=True)
+    ]
+    return _make_example(sentence, tokens=tokens, spans=spans)
+
+
+def _to_doccano(sentence: Sentence) -> dict[str, Any]:
+    """Return the object of a sentence, with `[start, end, type]` under `label`."""
+    return _make_example(sentence, label=list_span_triples(sentence))
+
+
+def _make_example(sentence: Sentence, **annotations: list[Any]) -> dict[str, Any]:
+    names = {"id": sentence.id, "doc": sentence.doc}
+    meta = dict(sentence.meta) or None
+    return remove_none({**names, "text": sentence.text, **annotations, "meta": meta})
+
+
+def _to_prodigy(sentence: Sentence) -> dict[str, Any]:
+    """Return the object of a sentence as Prodigy's recipes need it.
+
+    Each token says whether white space follows (`ws`), and each span has its first and last token.
+    """
+    task = to_record(sentence)
+    last = len(sentence) - 1
+    for token in task["tokens"]:
+        token.setdefault("ws", token["id"] < last)
+    for span, entity in zip(task["spans"], sentence.entities, strict=True):
+        span |= {"token_start": entity.start, "token_end": entity.end - 1}
+    return task
 
 
 def list_span_triples(sentence: Sentence) -> list[list[int | str]]:
@@ -221,8 +234,22 @@ JSONL_TEXT = Format(
     name="jsonl-text",
     summary="raw text with character offsets, as annotation tools export it",
     read=read,
-    write=text_writer(encode),
+    write=json_writer(to_record),
     find_obstacle=find_obstacle,
     overlaps="any",
     keeps=frozenset({"id", "doc", "space_after", "score", "meta", "entity meta"}),
+)
+DOCCANO = replace(
+    JSONL_TEXT,
+    name="doccano",
+    summary="raw text with labels by character offset, as doccano imports it",
+    write=json_writer(_to_doccano),
+    find_obstacle=find_text_obstacle,
+    keeps=frozenset({"id", "doc", "space_after", "meta"}),
+)
+PRODIGY = replace(
+    JSONL_TEXT,
+    name="prodigy",
+    summary="raw text with tokens and spans, as Prodigy imports it",
+    write=json_writer(_to_prodigy),
 )

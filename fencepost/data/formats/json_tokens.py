@@ -16,14 +16,14 @@ the end that the text shows. If no span shows it, the file is refused unless the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
 from fencepost.data.entity import Entity, Sentence
-from fencepost.data.formats.format import Ends, Format, ReadOptions, WriteOptions
+from fencepost.data.formats.format import Ends, Format, ReadOptions
 from fencepost.data.formats.json_fields import (
     NOT_READ,
     check_booleans,
@@ -35,9 +35,9 @@ from fencepost.data.formats.json_fields import (
     find_name,
     find_span_lists,
     is_same_text,
+    remove_none,
 )
-from fencepost.data.formats.json_records import Record, encode_records, read_objects
-from fencepost.data.output import text_writer
+from fencepost.data.formats.json_records import Record, json_writer, read_objects
 from fencepost.data.source import Input, Reading, ReadSentence, Rejection, Source
 from fencepost.errors import DataError, UsageError, quote, shorten
 
@@ -279,10 +279,6 @@ def _make_sentence(
     )
 
 
-def encode(sentences: Iterable[Sentence], options: WriteOptions, *, shape: Shape) -> Iterator[str]:
-    return encode_records((to_record(sentence, shape) for sentence in sentences), options)
-
-
 def to_json(sentence: Sentence) -> str:
     """Return a sentence as a line of `jsonl`; its text if it cannot be represented in JSON."""
     try:
@@ -293,18 +289,19 @@ def to_json(sentence: Sentence) -> str:
 
 def to_record(sentence: Sentence, shape: Shape = SHAPES[0]) -> dict[str, Any]:
     """Return the object of a sentence in a shape, by default that of `jsonl`."""
-    parts: dict[str, Any] = {
-        "id": sentence.id,
-        "doc": sentence.doc,
-        shape.words: sentence.words,
-        shape.entities: [_encode_entity(sentence, entity, shape) for entity in sentence.entities],
-        shape.left: sentence.left or None,
-        shape.right: sentence.right or None,
-        "pos": sentence.pos,
-        "space_after": sentence.space_after,
-        "meta": dict(sentence.meta) or None,
-    }
-    return {key: value for key, value in parts.items() if value is not None}
+    return remove_none(
+        {
+            "id": sentence.id,
+            "doc": sentence.doc,
+            shape.words: sentence.words,
+            shape.entities: [_encode_entity(sentence, entity, shape) for entity in sentence.entities],
+            shape.left: sentence.left or None,
+            shape.right: sentence.right or None,
+            "pos": sentence.pos,
+            "space_after": sentence.space_after,
+            "meta": dict(sentence.meta) or None,
+        }
+    )
 
 
 def _encode_entity(sentence: Sentence, entity: Entity, shape: Shape) -> Any:
@@ -329,7 +326,7 @@ def _make_format(shape: Shape, summary: str, suffixes: tuple[str, ...] = ()) -> 
         name=shape.name,
         summary=summary,
         read=partial(read, shape=shape),
-        write=text_writer(partial(encode, shape=shape)),
+        write=json_writer(partial(to_record, shape=shape)),
         find_obstacle=lambda _: None,
         overlaps="any",
         keeps=frozenset(parts if shape.triples else parts | {"score", "entity meta"}),

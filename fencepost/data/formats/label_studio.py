@@ -9,17 +9,16 @@ results are counted. Sentences are written as annotations, or as predictions if 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 from fencepost.data.entity import Sentence
 from fencepost.data.formats import json_text
-from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
-from fencepost.data.formats.json_fields import is_same_text
-from fencepost.data.formats.json_records import Record, encode_records, read_objects
-from fencepost.data.output import text_writer
+from fencepost.data.formats.format import Format, ReadOptions
+from fencepost.data.formats.json_fields import is_same_text, remove_none
+from fencepost.data.formats.json_records import Record, json_writer, read_objects
 from fencepost.data.source import Reading, Source
 from fencepost.data.text.units import count_units
 from fencepost.errors import quote
@@ -57,7 +56,7 @@ def _flatten(source: Source, options: ReadOptions) -> Iterator[Record]:
             spans = [_parse_result(one, text, units) for one in labels]
             others = {name: value for name, value in task["data"].items() if name != key}
             value = {"id": task.get("id"), **others, "text": text, "spans": spans}
-            yield replace(record, value={name: one for name, one in value.items() if one is not None})
+            yield replace(record, value=remove_none(value))
         except ValueError as error:
             yield replace(record, value={}, problem=str(error))
 
@@ -116,12 +115,7 @@ def _parse_result(result: dict[str, Any], text: str, units: Sequence[int] | None
         if not is_same_text(phrase, text[start:end]) and is_same_text(phrase, text[first:last]):
             start, end = first, last
     labels, score = value.get(_LABELS), result.get("score")
-    span = {"start": start, "end": end, _LABELS: labels, "text": phrase, "score": score}
-    return {name: one for name, one in span.items() if one is not None}
-
-
-def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:
-    return encode_records(map(_make_task, sentences), replace(options, array=True))
+    return remove_none({"start": start, "end": end, _LABELS: labels, "text": phrase, "score": score})
 
 
 def _make_task(sentence: Sentence) -> dict[str, Any]:
@@ -155,7 +149,7 @@ LABEL_STUDIO = Format(
     name="label-studio",
     summary="Label Studio's JSON export, which a project can also import, with scores of predictions",
     read=read,
-    write=text_writer(encode),
+    write=json_writer(_make_task, array=True),
     find_obstacle=json_text.find_obstacle,
     overlaps="any",
     keeps=frozenset({"id", "doc", "space_after", "score", "meta"}),

@@ -1,4 +1,4 @@
-"""Find overlapping entities, and select those to keep in a format that cannot represent all of them."""
+"""Overlapping entities: find them, select those that a format can represent, and list them as brackets."""
 
 from __future__ import annotations
 
@@ -6,16 +6,26 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from fencepost.data.entity import Entity
+from fencepost.data.entity import Entity, Sentence
 from fencepost.data.formats.format import Overlaps
 
 Prefer = Literal["outermost", "innermost", "best"]
 
-_PREFERENCES: dict[str, Callable[[Entity], tuple[float, int, int, str, float]]] = {
-    "outermost": lambda entity: (-len(entity), *entity.key, -entity.score),
-    "innermost": lambda entity: (len(entity), *entity.key, -entity.score),
-    "best": lambda entity: (-entity.score, *entity.key, -entity.score),
+_PREFERENCES: dict[str, Callable[[Entity], float]] = {
+    "outermost": lambda entity: -len(entity),
+    "innermost": len,
+    "best": lambda entity: -entity.score,
 }
+
+
+def list_brackets(sentence: Sentence) -> list[tuple[list[Entity], int]]:
+    """Return for each word the entities that start with it, outer ones first, and how many end with it."""
+    starts: list[list[Entity]] = [[] for _ in sentence.words]
+    ends = [0] * len(sentence)
+    for entity in sorted(sentence.entities, key=lambda entity: (entity.start, -entity.end)):
+        starts[entity.start].append(entity)
+        ends[entity.end - 1] += 1
+    return list(zip(starts, ends, strict=True))
 
 
 def has_forbidden_overlap(entities: Iterable[Entity], allowed: Overlaps) -> bool:
@@ -39,7 +49,8 @@ def select_compatible(entities: Iterable[Entity], allowed: Overlaps, prefer: Pre
     """Select entities in the order of preference, without those that overlap in a way not `allowed`."""
     selected: list[Entity] = []
     boundaries, covered = Boundaries(), set[int]()
-    for entity in sorted(entities, key=_PREFERENCES[prefer]):
+    rank = _PREFERENCES[prefer]
+    for entity in sorted(entities, key=lambda entity: (rank(entity), *entity.key, -entity.score)):
         words = range(entity.start, entity.end)
         if boundaries.crosses(entity) if allowed == "nested" else not covered.isdisjoint(words):
             continue

@@ -24,7 +24,10 @@ def is_parquet(head: bytes) -> bool:
 
 
 class ParquetTable:
-    """A Parquet file; reading rows in order is fast. If `column` is given, it must be a column of texts."""
+    """A Parquet file with the columns `names` that can be read; reading rows in order is fast.
+
+    If `column` is given, it must be a column of texts.
+    """
 
     def __init__(self, path: Path | BinaryIO, name: str, column: str | None = None) -> None:
         with require_extra("tables", f"{name}: reading Parquet"):
@@ -47,12 +50,7 @@ class ParquetTable:
         self._start = self._end = 0  # the rows of the current batch
         if column is not None:
             self._check_text(column)
-        self._columns, self._notes = _choose(self._file.schema_arrow)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns that can be read."""
-        return self._columns
+        self.names, self._notes = _choose(self._file.schema_arrow)
 
     def close(self) -> None:
         self._file.close()
@@ -98,14 +96,14 @@ class ParquetTable:
         group = bisect_right(self._groups, row) - 1
         if row < self._start or self._groups[group] > self._end or self._batch is None:
             groups = list(range(group, len(self._groups) - 1))
-            self._batches = self._file.iter_batches(_BATCH, row_groups=groups, columns=self._columns)
+            self._batches = self._file.iter_batches(_BATCH, row_groups=groups, columns=self.names)
             self._end = self._groups[group]
             self._advance()
         while row >= self._end:
             self._advance()
 
     def _advance(self) -> None:
-        self._batch = next(self._batches).select(self._columns)  # column `a` also matches `a.b`
+        self._batch = next(self._batches).select(self.names)  # column `a` also matches `a.b`
         self._start, self._end = self._end, self._end + self._batch.num_rows
 
 

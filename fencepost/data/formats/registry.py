@@ -17,12 +17,10 @@ from fencepost.data.formats import (
 )
 from fencepost.data.formats.brat import BRAT
 from fencepost.data.formats.docbin import SPACY, is_docbin
-from fencepost.data.formats.doccano import DOCCANO
 from fencepost.data.formats.format import Format
 from fencepost.data.formats.gpml import GPML
 from fencepost.data.formats.json_records import read_head
 from fencepost.data.formats.parquet import is_parquet
-from fencepost.data.formats.prodigy import PRODIGY
 from fencepost.data.source import BYTE_ORDER_MARK, Source, is_workbook
 from fencepost.errors import DataError, UsageError, quote
 
@@ -31,8 +29,8 @@ FORMATS: dict[str, Format] = {
     for format_ in (
         *json_tokens.FORMATS,
         json_text.JSONL_TEXT,
-        DOCCANO,
-        PRODIGY,
+        json_text.DOCCANO,
+        json_text.PRODIGY,
         label_studio.LABEL_STUDIO,
         spacy_v2.SPACY_V2,
         conll.CONLL,

@@ -10,16 +10,15 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from fencepost.data.entity import Sentence
 from fencepost.data.formats import json_text
-from fencepost.data.formats.format import Format, ReadOptions, WriteOptions
+from fencepost.data.formats.format import Format, ReadOptions
 from fencepost.data.formats.json_fields import explain_not_json
-from fencepost.data.formats.json_records import Record, encode_records, name_kind, read_objects
-from fencepost.data.output import text_writer
+from fencepost.data.formats.json_records import Record, json_writer, name_kind, read_objects
 from fencepost.data.source import BYTE_ORDER_MARK, Reading, Source
 from fencepost.errors import DataError, describe_error, quote
 
@@ -107,16 +106,15 @@ def _convert_tuples(entities: Any) -> Any:
     return [list(item) if isinstance(item, tuple) else item for item in entities]
 
 
-def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:
-    pairs = ([one.text, {"entities": json_text.list_span_triples(one)}] for one in sentences)
-    return encode_records(pairs, options)
+def _make_pair(sentence: Sentence) -> list[Any]:
+    return [sentence.text, {"entities": json_text.list_span_triples(sentence)}]
 
 
 SPACY_V2 = Format(
     name="spacy-v2",
     summary="training data of spaCy 2: pairs of a text and its entities by character offset",
     read=read,
-    write=text_writer(encode),
+    write=json_writer(_make_pair),
     find_obstacle=json_text.find_text_obstacle,
     overlaps="any",
     keeps=frozenset({"space_after"}),

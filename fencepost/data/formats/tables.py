@@ -6,9 +6,11 @@ text, words and entities; in CSV and Excel, the last two are JSON.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -32,6 +34,7 @@ from fencepost.errors import require_extra
 _KNOWN = {*chain(*COLUMN_PARTS.values()), *SPAN_KEYS, "word", "token", "tag"}
 _COLUMNS = ("id", "doc", "text", "words", "entities")
 _LISTS = ("left", "right", "pos", "space_after")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")  # which XML cannot represent
 _ROWS = 1000  # that are written to Parquet at once
 
 
@@ -63,13 +66,8 @@ def read_json(source: Source, options: ReadOptions) -> Iterator[Reading]:
 def _write_csv(sentences: Iterable[Sentence], path: Path | None, _: WriteOptions) -> None:
     delimiter = "\t" if path is not None and path.suffix.lower() == ".tsv" else ","
     with whole_file(path) as stream:
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, delimiter=delimiter)
-        for row in _format_rows(sentences):
-            writer.writerow(row)
-            stream.write(text.getvalue().encode("utf-8"))
-            text.seek(0)
-            text.truncate()
+        text = codecs.getwriter("utf-8")(stream)
+        csv.writer(text, delimiter=delimiter).writerows(_format_rows(sentences))
 
 
 def _write_xlsx(sentences: Iterable[Sentence], path: Path | None, _: WriteOptions) -> None:
@@ -131,13 +129,9 @@ def _find_xlsx_obstacle(sentence: Sentence) -> str | None:
     texts = _format_cells(sentence)
     if any(len(text.encode("utf-16-le", "replace")) > 2 * CELL_CHARACTERS for text in texts):
         return f"more than {CELL_CHARACTERS:,} characters in a cell"
-    if any(not _is_printable(text) for text in texts):
+    if any(map(_CONTROL.search, texts)):
         return "a control character"
     return _find_csv_obstacle(sentence)
-
-
-def _is_printable(text: str) -> bool:
-    return not any((one < " " and one not in "\t\n") or one in "\ufffe\uffff" for one in text)
 
 
 _KEEPS = frozenset({"id", "doc", "score"})
@@ -170,13 +164,10 @@ PARQUET = Format(
     keeps=_KEEPS | set(_LISTS),
     suffixes=(".parquet",),
 )
-JSON_KEYS = Format(
+JSON_KEYS = replace(
+    json_text.JSONL_TEXT,
     name="JSON with the keys of --columns",
     summary="JSON objects whose keys the user names",
     read=read_json,
-    write=json_text.JSONL_TEXT.write,
-    find_obstacle=json_text.find_obstacle,
-    overlaps="any",
-    keeps=json_text.JSONL_TEXT.keeps,
 )
 """Read with `--columns` only; it is not one of the formats by name."""

@@ -16,7 +16,6 @@ from fencepost.errors import DataError, describe_error, quote, require_extra
 
 CELL_CHARACTERS = 32767  # maximum in Excel
 _UNPACKED = 1 << 30  # bytes; all strings of a workbook are in memory
-_KINDS = (str, int, float, bool)
 
 
 class Workbook:
@@ -36,10 +35,10 @@ class Workbook:
             sheets = self._book.worksheets
             self._rows = enumerate(sheets[0].iter_rows(values_only=True) if sheets else (), start=1)
             names: Iterable[Any] = next((row for _, row in self._rows if _has_value(row)), ())
-        except DataError:
-            raise
-        except Exception as error:  # noqa: BLE001 - openpyxl may raise anything
+        except Exception as error:  # openpyxl may raise anything
             stack.close()
+            if isinstance(error, DataError):
+                raise
             reason = f"the workbook cannot be read: {describe_error(error)}"
             raise DataError(reason, source=source.name) from None
         self.header = ["" if name is None else str(name) for name in names]
@@ -78,11 +77,9 @@ def _has_value(row: Iterable[Any]) -> bool:
 def _to_plain(value: Any) -> Any:
     if value is None:
         return ""
-    return value if isinstance(value, _KINDS) else _to_text(value)
-
-
-def _to_text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    return value if isinstance(value, str | int | float) else str(value)
 
 
 def write_workbook(rows: Iterable[Iterable[str]], stream: BinaryIO) -> None:

@@ -22,11 +22,7 @@ Lines = Literal["auto", "break", "join"]
 LINE_BREAK = re.compile("[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")  # those of `str.splitlines`
 
 _BLOCK = 100  # lines that are analysed together, so that a text need not be read to its end
-_NARROWEST, _NARROW, _WIDEST = (
-    25,
-    45,
-    130,
-)  # columns of wrapped text; below `_NARROW`, conditions are stricter
+_NARROWEST, _NARROW, _WIDEST = 25, 45, 130  # columns of wrapped text; stricter below `_NARROW`
 _SEVERAL, _MANY = 3, 6  # number of line breaks from which the starts of the lines of a block are conclusive
 
 _WIDE = r"\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6"

@@ -103,9 +103,8 @@ class RuleSplitter(Splitter):
 def _make_tokenizer(language: str) -> Callable[[str], list[Token]]:
     if (code := resolve_language(language)) is not None:
         return RuleTokenizer(load_rules(code))
-    from fencepost.data.text.spacy_tokenizer import (
-        SpacyTokenizer,  # for other languages: spaCy may be missing
-    )
+    # for other languages: spaCy may be missing
+    from fencepost.data.text.spacy_tokenizer import SpacyTokenizer
 
     return SpacyTokenizer(language)
 

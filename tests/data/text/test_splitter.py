@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.lang.en import English
 
-from fencepost.data.text import WhitespaceSplitter, make_splitter
 from fencepost.data.text.lines import LINE_BREAK, find_sentence_ends
-from fencepost.data.text.splitter import LONG_WORD
+from fencepost.data.text.splitter import LONG_WORD, WhitespaceSplitter, make_splitter
 from fencepost.errors import UsageError
 from tests import strategies
 
