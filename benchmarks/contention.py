@@ -1,6 +1,6 @@
 """What other programs on the machine cost: prediction and training, alone and beside a busy process.
 
-    python -m benchmarks.contention [--against FOLDER] [--also NAME=VALUE ...] [--frozen] [--rounds 5]
+    python -m benchmarks.contention [--against FOLDER] [--also NAME=VALUE ...] [--settings] [--rounds 5]
         [--busy 0 1] [--tasks pipe alone bare words_100 words_5000 train predict]
 
 Each variant is a process of its own. They take turns, round by round, so that whatever else the machine does
@@ -8,8 +8,8 @@ hits all alike; ratios are medians over the rounds. With `--busy 1`, a process t
 them, started here. Needs GUM.
 
 - variants: `now` is this code. `--against` adds `then`, another checkout of it; `--also` adds `now` with an
-  environment variable, as `OMP_WAIT_POLICY=passive`; `--frozen` adds `now` with embeddings that are trained,
-  and with two layers that are frozen (for the task `train`).
+  environment variable, as `OMP_WAIT_POLICY=passive`; `--settings` adds `now` in float32, with embeddings that
+  are trained, and with two layers that are frozen (for the task `train`).
 - tasks: `pipe` is raw text to entities by the shipped int8 model, and `bare` its encoder alone over the same
   sentences in the same batches, read before, one thread for each batch; `alone` is one sentence after
   another, `words_100` the same with 50 sentences of 100 words, and `words_5000` their words as one sentence.
@@ -40,7 +40,8 @@ from typing import Any
 INT8_TASKS = ("pipe", "alone", "bare", "words_100", "words_5000")
 TASKS = (*INT8_TASKS, "train", "predict")
 DOCUMENTS, ALONE, BATCHES = 8, 60, 6
-FROZEN = {
+SETTINGS = {
+    "float32": ["training.precision=float32"],
     "trained embeddings": ["encoder.freeze_embeddings=false"],
     "2 frozen layers": ["encoder.frozen_layers=2"],
 }
@@ -117,6 +118,7 @@ def make_pytorch_tasks(sentences: Sequence[Any], changes: Sequence[str]) -> dict
     from fencepost.runtime.pytorch import make_predictor
     from fencepost.training.batches import LengthGroupedBatches
     from fencepost.training.optimizer import make_parameter_groups
+    from fencepost.training.processes import choose_precision
 
     torch.manual_seed(0)
     model = Model.build(Config.compose(changes=list(changes)), sentences)
@@ -126,10 +128,13 @@ def make_pytorch_tasks(sentences: Sequence[Any], changes: Sequence[str]) -> dict
     batches = cycle([model.collate([sentences[index] for index in batch]) for batch in grouped])
     optimizer = torch.optim.AdamW(make_parameter_groups(model, settings), fused=True)
     predictor = make_predictor(model)
+    half = choose_precision(settings.precision, torch.device("cpu"), pretrained=True) == "bfloat16"
 
     def train() -> None:
         model.train()
-        model(next(batches))["loss"].backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            loss = model(next(batches))["loss"]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
         optimizer.step()
         model.zero_grad()
@@ -213,7 +218,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=["pipe", "alone", "bare"])
     parser.add_argument("--also", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--frozen", action="store_true")
+    parser.add_argument("--settings", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--busy", type=int, nargs="+", default=[0, 1], help="numbers of busy processes")
     parser.add_argument("--work", help=argparse.SUPPRESS)
@@ -236,7 +241,7 @@ def main() -> None:
     for one in arguments.also:
         name, _, value = one.partition("=")
         variants[one] = ROOT, {**shared, "environment": {name: value}}
-    for name, changes in FROZEN.items() if arguments.frozen else ():
+    for name, changes in SETTINGS.items() if arguments.settings else ():
         variants[name] = ROOT, {**shared, "settings": changes}
     results = {}
     with ExitStack() as stack:

@@ -53,8 +53,8 @@ MEASUREMENTS = {
     "windows": Measurement(
         "benchmarks.contention --tasks words_100 words_5000 --busy 0 --rounds 2", single_thread=True
     ),
-    "frozen": Measurement(
-        "benchmarks.contention --tasks train --frozen --busy 0 --rounds 4", single_thread=True
+    "settings": Measurement(
+        "benchmarks.contention --tasks train --settings --busy 0 --rounds 4", single_thread=True
     ),
     **{
         f"head_cost:{method}": Measurement(f"benchmarks.head_cost --method {method} --batches 16")

@@ -200,9 +200,9 @@ def make_windows_table() -> str:
     return make_table(["5,000 words, `int8`, one thread", "CPU seconds", "relative"], rows, line)
 
 
-def make_frozen_table() -> str:
-    """Return the speed of training with frozen weights."""
-    line = read_newest()["frozen"]
+def make_settings_table() -> str:
+    """Return the speed of training with other settings."""
+    line = read_newest()["settings"]
     result = line["busy"]["0"]["train"]
     rows = [[name, f"{result[name]['cpu_speed']:.2f}"] for name in result if name != "now"]
     return make_table(["one step of training", "times as fast as the default"], rows, line)
@@ -424,7 +424,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "contention": make_contention_table,
     "waiting": make_waiting_table,
     "windows": make_windows_table,
-    "frozen": make_frozen_table,
+    "training-settings": make_settings_table,
     "costs": make_costs_table,
     "methods": make_methods_table,
     "sizing": make_sizing_table,

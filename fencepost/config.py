@@ -71,8 +71,10 @@ class TrainingSettings(Settings):
         description="Number of epochs without a better development F1 after which training stops; by default "
         "no limit, or a third of the epochs (at least 3) if epochs is auto.",
     )
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="Number format of the computation; bfloat16 needs hardware support."
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="Number format of the computation; auto is bfloat16 for pretrained encoders on processors "
+        "that have instructions for it (AVX-512 BF16 or AMX), else float32.",
     )
     seed: int = Field(1, ge=0, le=2**32 - 1, description="Seed of everything random in training.")
 

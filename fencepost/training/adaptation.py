@@ -53,6 +53,7 @@ from fencepost.training.folder import (
 )
 from fencepost.training.masking import MaskedBatch, MaskedLanguageModel, hide_words
 from fencepost.training.optimizer import get_learning_rates, group_weights, make_schedule
+from fencepost.training.processes import choose_precision
 from fencepost.training.records import Display, Listener, Record, Records
 from fencepost.training.trainer import Diverged
 
@@ -79,6 +80,9 @@ class AdaptSettings(Settings):
     )
     masked: float = Field(0.2, gt=0, lt=1, description="Share of the words that are hidden.")
     length: int = Field(128, ge=8, description="Maximum number of sub-words of a sentence; others are split.")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="Number format of the computation, as in training."
+    )
     seed: int = Field(1, ge=0, le=2**32 - 1, description="Random seed.")
 
     def compute_rate(self, width: int) -> float:
@@ -267,7 +271,9 @@ class _Run:
         groups = group_weights(model, model.encoder.pretrained_weights(), rate, training)
         self.optimizer = torch.optim.AdamW(groups, fused=True)
         self.schedule = make_schedule(self.optimizer, training, settings.epochs, len(self.batches))
-        self.clip = training.clip
+        self.clip, self.device = training.clip, model.bias.device
+        precision = choose_precision(settings.precision, self.device, pretrained=True)
+        self.half = torch.autocast(self.device.type, torch.bfloat16, enabled=precision == "bfloat16")
         self.step, self.records = 0, list[Record]()
         self.steps = settings.epochs * len(self.batches)
 
@@ -324,7 +330,8 @@ class _Run:
     def _take_step(self, indices: Iterable[int]) -> float:
         """Update the weights by one batch; return its mean loss."""
         batch = self._make_batch(indices, np.random.default_rng((self.settings.seed, self.step)))
-        loss = self.model(batch) / len(batch.target)
+        with self.half:
+            loss = self.model(batch) / len(batch.target)
         value = loss.item()
         if not math.isfinite(value):
             raise Diverged(
@@ -345,8 +352,7 @@ class _Run:
             self.corpus.read(indices), encoder.subwords, encoder.room, context=False, first_only=False
         )
         batch = hide_words(arrays, self.settings.masked, self.mask, random)
-        device = self.model.bias.device
-        return MaskedBatch(*(tensor.to(device) for tensor in batch))
+        return MaskedBatch(*(tensor.to(self.device) for tensor in batch))
 
     @torch.inference_mode()
     def _compute_held_out_loss(self) -> float:

@@ -34,6 +34,15 @@ def apply_launch_precision(config: Config) -> Config:
     )
 
 
+def choose_precision(name: str, device: torch.device, *, pretrained: bool) -> str:
+    """Return the number format of the computation; `auto` depends on the processor."""
+    if name != "auto":
+        return name
+    has_instructions = getattr(torch.cpu, "get_capabilities", dict)()  # PyTorch 2.8 cannot tell
+    is_fast = any(has_instructions.get(name) for name in ("avx512_bf16", "amx_bf16"))
+    return "bfloat16" if is_fast and pretrained and device.type == "cpu" else "float32"
+
+
 def start_processes(name: DeviceName) -> tuple[Accelerator, torch.device]:
     """Return the connection of this process to the others, and its device."""
     device = choose_device(name)

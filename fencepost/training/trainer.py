@@ -31,7 +31,7 @@ from fencepost.runtime.pytorch import save_model
 from fencepost.training import checkpoint as checkpoints
 from fencepost.training.batches import LengthGroupedBatches
 from fencepost.training.optimizer import get_learning_rates, make_parameter_groups, make_schedule
-from fencepost.training.processes import Share, gather
+from fencepost.training.processes import Share, choose_precision, gather
 from fencepost.training.records import Listener, Record
 from fencepost.training.scoring import score_development
 
@@ -92,6 +92,8 @@ class Trainer:
         )
         self.steps_in_epoch = math.ceil(len(self.batches) / settings.accumulate)
         self.epochs = settings.count_epochs(len(sentences))
+        pretrained = model.encoder.settings.name != "scratch"
+        self.precision = choose_precision(settings.precision, device, pretrained=pretrained)
         self.steps = self.epochs * self.steps_in_epoch
         self.optimizer = torch.optim.AdamW(make_parameter_groups(model, settings), fused=True)
         self.schedule = make_schedule(self.optimizer, settings, self.epochs, self.steps_in_epoch)
@@ -105,7 +107,8 @@ class Trainer:
     def resolve_settings(self) -> TrainingSettings:
         """Return the settings with the values that `auto` stands for."""
         rate = self.settings.compute_encoder_rate(self.model.encoder.embedder.width)
-        return self.settings.model_copy(update={"epochs": self.epochs, "encoder_learning_rate": rate})
+        chosen = {"epochs": self.epochs, "encoder_learning_rate": rate, "precision": self.precision}
+        return self.settings.model_copy(update=chosen)
 
     def _collate(self, sentences: Sequence[Sentence]) -> Batch:
         """Return the tensors of a batch; an empty one has a sentence and the mark `empty`.
@@ -207,8 +210,7 @@ class Trainer:
 
     def compute_loss(self, batch: Batch) -> Tensor:
         self.share.empty = "empty" in batch
-        half = self.settings.precision == "bfloat16"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             terms: dict[str, Tensor] = self.wrapped(batch)
         loss = terms.pop("loss").float()
         self._check(math.isfinite(loss.item()), "the loss", self.step + 1)

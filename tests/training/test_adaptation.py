@@ -80,6 +80,16 @@ def test_resumed_adaptation_equals_an_uninterrupted_one(
     assert all(weight.equal(weights[1][name]) for name, weight in weights[0].items())
 
 
+def test_bfloat16_adapts_as_well_as_float32(encoder: Path, tmp_path: Path) -> None:
+    losses, weights = [], []
+    for precision in ("float32", "bfloat16"):
+        losses.append(adapt(settings(encoder, precision=precision), WORDS, tmp_path / precision).loss_after)
+        weights.append(load_file(tmp_path / precision / "model.safetensors"))
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+    assert any(not weight.equal(weights[1][name]) for name, weight in weights[0].items())
+    assert {weight.dtype for weight in weights[1].values()} == {torch.float32}
+
+
 @pytest.mark.parametrize("kind", sorted(tiny.CONFIGS.keys() - {"t5"}))
 def test_adapts_other_architectures(kind: str, tmp_path: Path) -> None:
     """The result has exactly the weights of the original."""

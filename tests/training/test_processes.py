@@ -30,9 +30,19 @@ from fencepost.data import read, write
 from fencepost.errors import UsageError
 from fencepost.methods.diffusion import network as diffusion
 from fencepost.methods.model import Model
+from fencepost.runtime.folder import read_saved_config
 from fencepost.training import train
-from fencepost.training.processes import Share, apply_launch_precision
-from tests.training.runs import assert_same, before_step, config, metrics, result, run, weights
+from fencepost.training.processes import Share, apply_launch_precision, choose_precision
+from tests.training.runs import (
+    assert_same,
+    before_step,
+    config,
+    metrics,
+    result,
+    run,
+    same_weights,
+    weights,
+)
 
 LEARNT = list(read("sample:train"))[:21]  # in batches of 4, the last one is of one sentence
 DEV = LEARNT[:12]  # in which entities are predicted after a few steps
@@ -333,6 +343,39 @@ def test_uses_and_saves_the_precision_of_accelerate_launch(
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
     assert apply_launch_precision(config(precision="bfloat16")).training.precision == "bfloat16"
     assert apply_launch_precision(config()) == config()
+
+
+@pytest.mark.parametrize("instructions", ["avx512_bf16", "amx_bf16"])
+def test_auto_is_bfloat16_for_pretrained_encoders_on_processors_that_have_it(
+    instructions: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, instructions: True})
+    assert choose_precision("auto", cpu, pretrained=True) == "bfloat16"
+    assert choose_precision("auto", cpu, pretrained=False) == "float32"
+    assert choose_precision("auto", gpu, pretrained=True) == "float32"
+    assert choose_precision("float32", cpu, pretrained=True) == "float32"
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, instructions: False})
+    assert choose_precision("auto", cpu, pretrained=True) == "float32"
+    assert choose_precision("bfloat16", cpu, pretrained=False) == "bfloat16"
+    monkeypatch.delattr(torch.cpu, "get_capabilities")  # as in earlier versions of PyTorch
+    assert choose_precision("auto", cpu, pretrained=True) == "float32"
+
+
+def test_auto_computes_in_the_precision_that_it_stands_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for precision in ("float32", "bfloat16"):
+        run(tmp_path / precision, config(epochs=1, batch_size=12, precision=precision), dev=False)
+    run(tmp_path / "auto", config(epochs=1, batch_size=12), dev=False)  # an encoder from scratch
+    monkeypatch.setattr("fencepost.training.trainer.choose_precision", lambda *_, **__: "bfloat16")
+    run(tmp_path / "half", config(epochs=1, batch_size=12), dev=False)
+    for name, precision in (("auto", "float32"), ("half", "bfloat16")):
+        assert same_weights(weights(tmp_path / name), weights(tmp_path / precision))
+        assert Config.compose(tmp_path / name / "run.yaml").training.precision == "auto"
+        saved = read_saved_config(tmp_path / name).parse_config()
+        assert saved.training.precision == precision
+    assert not same_weights(weights(tmp_path / "auto"), weights(tmp_path / "half"))
 
 
 @pytest.mark.parametrize("precision", ["fp16", "fp8"])
