@@ -52,7 +52,7 @@ class LandscapeOptions(LabelOptions):
     """Options without an engine: a loss needs PyTorch."""
 
     limit: int | None = option(
-        500, "Use only this number of sentences of each corpus, from the first; 0 is all.", min=0
+        500, "Number of sentences of each corpus to use, from its start; 0 is all.", min=0
     )
     threads: Threads = None
     out: Out = OUT_FOLDER

@@ -81,7 +81,7 @@ class EncoderSettings(Settings):
     name: str = Field(
         "minilm",
         min_length=1,
-        description="Encoder: minilm, scratch, a folder, or a name on the Hugging Face hub.",
+        description="Encoder: minilm, scratch, a folder, or a name on the Hugging Face Hub.",
     )
     pooling: Literal["mean", "max", "first"] = Field(
         "mean", description="Pooling of the vectors of a word's sub-words."
