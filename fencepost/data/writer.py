@@ -50,7 +50,7 @@ def write(
     which to keep. Sentences that the format cannot represent are passed to `on_refused` and left out;
     without it, they are counted and raise `RepresentationError` at the end.
     """
-    target = None if str(path) == STANDARD_INPUT else check_path(path, "path")
+    target = None if str(path) == STANDARD_INPUT else check_path(path, "the output")
     if format:
         format_ = format_by_name(format)
     else:

@@ -236,9 +236,9 @@ def _explain_errors(name: str, first: str = "") -> Iterator[None]:
         message = next((message for class_, message in known if isinstance(error, class_)), None)
         if isinstance(error, errors.LocalEntryNotFoundError):
             reason = describe_error(error.__cause__) if error.__cause__ else "local_files_only is set"
-            message = f"{first}it is not completely in the cache, and the hub was not reached ({reason})"
+            message = f"{first}it is not completely in the cache, and the hub cannot be reached ({reason})"
         elif message is None and isinstance(error, errors.HfHubHTTPError):
             is_denied = error.response.status_code in (401, 403)
             message = f"the hub refuses: {describe_error(error)}" + (f"; {_LOG_IN}" if is_denied else "")
-        message = message or f"the hub was not reached, or its client has failed: {describe_error(error)}"
+        message = message or f"the hub cannot be reached, or its client has failed: {describe_error(error)}"
         raise UsageError(f"{name}: {message}") from None

@@ -226,7 +226,7 @@ def _write_sentences(
         warnings.warn(message, LanguageWarning, stacklevel=3)
     if len(corpus) < 10:
         raise UsageError(
-            f"the texts have {len(corpus)} sentences of {_LEAST_WORDS} words or more; give more text"
+            f"the texts have fewer than 10 sentences of {_LEAST_WORDS} words or more; give more text"
         )
     return corpus
 
