@@ -206,7 +206,7 @@ def match(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Matches:
 
     Sentences are read in pairs; only six numbers for each entity are stored.
     """
-    codes: dict[str, int] = {}  # of types, in the order of their first occurrence
+    codes: dict[str, int] = {}  # number of each type, in the order of their first occurrence
     gold_rows, predicted_rows = array("d"), array("d")
     sentences = 0
     for pair in pair_sentences(gold, predicted):

@@ -106,7 +106,7 @@ class SentenceFile:
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._starts = array("q", [0])
-        self.sizes = array("i")  # in sub-words
+        self.sizes = array("i")  # numbers of sub-words
         self._hash = sha256()
 
     def __len__(self) -> int:

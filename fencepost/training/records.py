@@ -126,7 +126,7 @@ class Display(Listener):
         self.best = -1.0
         self.epochs = 0
         self.recorded = 0  # the step of the last record
-        self.losses: list[tuple[float, int]] = []  # of this epoch, with the number of steps of each
+        self.losses: list[tuple[float, int]] = []  # mean losses in this epoch, each with its number of steps
         self.scores = ""
         self.bar = Progress(
             TextColumn("{task.description}"),

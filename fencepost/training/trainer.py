@@ -61,7 +61,7 @@ class Trainer:
     ) -> None:
         self.model, self.settings = model.to(device), settings
         self.sentences, self.dev = sentences, dev
-        self.folder = folder  # of the checkpoints
+        self.folder = folder  # where the checkpoints are
         self.accelerator, self.device = accelerator, device
         self.process, self.processes = accelerator.process_index, accelerator.num_processes
         self.listeners: Sequence[Listener] = ()
