@@ -193,7 +193,7 @@ def fit_threshold(matches: Matches) -> float | None:
     same predictions depends more on chance. The threshold is not below the lowest confidence.
     """
     order = np.argsort(-matches.predicted.score, kind="stable")
-    correct = matches.predicted.matched[order]  # [N], by falling confidence
+    correct = matches.predicted.matched[order]  # [N], by descending confidence
     if not correct.any():
         return None
     best = (2 * np.cumsum(correct) / (np.arange(1, len(correct) + 1) + len(matches.gold))).max()

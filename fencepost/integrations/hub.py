@@ -1,7 +1,7 @@
 """Models on the Hugging Face Hub: download, saving as a folder, and upload with a card.
 
 Only the files of a model are transferred: weights as safetensors, graphs, JSON and the card; no code, and no
-other files of a training, such as fingerprints of its data or a report with examples.
+other files of a training run, such as fingerprints of its data or a report with examples.
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ class Trainer:
         state = checkpoints.load_state(path)
         if state["processes"] != self.processes:  # epochs would have different batches
             raise UsageError(
-                f"{path}: this training has {state['processes']} processes and cannot continue with "
+                f"{path}: this training run has {state['processes']} processes and cannot continue with "
                 f"{self.processes}; resume it with the same number (torchrun --nproc-per-node times --nnodes)"
             )
         checkpoints.load_model(path, self.model)

@@ -203,7 +203,7 @@ def isolated_from_the_user(tmp_path, monkeypatch) -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
-    """Exported model folder like after a training."""
+    """Exported model folder like after a training run."""
     folder = tmp_path_factory.mktemp("hub") / "model"
     models.saved(models.trained(), folder, int8=True)
     for name in ("run.yaml", "data.json", "metrics.jsonl", "report.html", "extra.py", "old.bin", "x.pkl"):

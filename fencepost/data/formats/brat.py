@@ -115,7 +115,7 @@ def read_document(
 
 
 def _parse_line(line: Line, text: str, options: ReadOptions, source: Source) -> CharSpan | Defect | None:
-    """Return the span of a line, why it is invalid, or None if it is no entity; may raise `ValueError`."""
+    """Return the span of a line, why it is invalid, or None if it has no entity; may raise `ValueError`."""
     if line.problem:
         raise ValueError(line.problem)
     if not line.text.strip():
