@@ -45,7 +45,9 @@ def _check_no_path(argument: str) -> None:
             raise UsageError.no_model(argument, hint)
         raise UsageError(f"{argument}: a file, not a model folder; give a file of texts with --input{hint}")
     if argument.split() == [argument] and ("/" in argument or os.sep in argument):
-        raise UsageError(f"{argument}: no such model folder{hint}")
+        from fencepost.runtime.loading import suggest_model
+
+        raise UsageError(f"{argument}: no such model folder{suggest_model(argument)}{hint}")
     if _FILE_NAME.fullmatch(argument):
         raise UsageError(f"{argument}: no such file; give a file of texts with --input{hint}")
 

@@ -110,10 +110,14 @@ def find_model(path: str | Path | None = None) -> Path:
     return Path(path)
 
 
-def _list_installed() -> str:
-    """Return the names of the installed models, as the end of a message."""
+def suggest_model(path: str | Path) -> str:
+    """Return the end of a message that there is no such folder: how to get a model."""
+    if _is_on_hub(str(path)):
+        return (
+            f"; save a model of the hub in a folder first: fencepost.load('{path}').save_pretrained(FOLDER)"
+        )
     names = sorted({SHIPPED.name, *(point.name for point in entry_points(group=_PACKAGES))})
-    return f"; give a model folder, an installed model ({', '.join(names)}), or owner/name on the hub"
+    return f"; give a model folder, or an installed model: {', '.join(names)}"
 
 
 def _is_on_hub(path: str | Path) -> bool:
@@ -130,7 +134,7 @@ def load_engine(
 ) -> Predictor:
     """Return a predictor for the model in a folder; see `load`."""
     if not (folder / CONFIG_FILE).is_file():
-        raise UsageError.no_model(folder, "" if folder.exists() else _list_installed())
+        raise UsageError.no_model(folder, "" if folder.exists() else suggest_model(folder))
     if threads is not None and not (isinstance(threads, int) and threads >= 1):
         raise UsageError(f"threads: should be at least 1, or None for one per core, not {quote(threads)}")
     if engine not in ("auto", "int8", "onnx", "pytorch"):
