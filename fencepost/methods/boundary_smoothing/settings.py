@@ -46,7 +46,7 @@ class BoundarySmoothingSettings(MethodSettings):
         False, description="Whether every word of a span adds to its score, not only the first and the last."
     )
 
-    def fitted(self, sentences: Sequence[Sentence]) -> Self:
+    def fit_to(self, sentences: Sequence[Sentence]) -> Self:
         """Return these settings with an embedding for each length of training entities."""
         if self.widest is not None:
             return self
