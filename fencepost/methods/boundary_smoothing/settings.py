@@ -39,7 +39,7 @@ class BoundarySmoothingSettings(MethodSettings):
         None,
         ge=1,
         le=WIDEST,
-        description="Number of words from which on spans share an embedding of their length; by default one "
+        description="Number of words from which spans share an embedding of their length; by default one "
         "more than the longest training entity has.",
     )
     inside: bool = Field(
