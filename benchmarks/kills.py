@@ -307,7 +307,7 @@ def _end_group(child: int) -> None:
 
 
 def _run(arguments: list[str], out: Path, log: Path, counted: Path, moment: Moment) -> None:
-    """Be the command; never returns."""
+    """Run the command in this process; never return."""
     code = 1
     try:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
