@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="folder of the adapted encoder")
     parser.add_argument("--sizes", type=int, nargs="+", default=[200, ALL], help="training sentences")
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 1")
-    parser.add_argument("--jobs", type=int, default=1, help="number of trainings at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of training runs at a time")
     parser.add_argument("--since", metavar="COMMIT", help="results of this commit and later ones count, too")
     parser.add_argument("--out", type=Path, default=RESULTS / "adapt.jsonl")
     arguments = parser.parse_args()

@@ -72,7 +72,7 @@ def parse_duration(text: str) -> float:
 
 
 def list_commands(folder: Path, seeds: int, since: str | None) -> Iterator[list[str]]:
-    """Yield the arguments of `python -m` for each benchmark, by falling value."""
+    """Yield the arguments of `python -m` for each benchmark, the most valuable first."""
     same = [] if since is None else ["--since", since]
     quick = ["fencepost", "biaffine", "token-classification", "spancat", "spacy-ner"]
     for seed in range(1, seeds + 1):

@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, from 1")
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--jobs", type=int, default=1, help="number of trainings at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of training runs at a time")
     parser.add_argument("--since", metavar="COMMIT", help="models of this commit and later ones count, too")
     arguments = parser.parse_args()
     if corpora() is None:

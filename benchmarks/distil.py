@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="folder of the models")
     parser.add_argument("--students", nargs="+", choices=STUDENTS, default=STUDENTS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--jobs", type=int, default=1, help="number of trainings at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of training runs at a time")
     parser.add_argument("--since", metavar="COMMIT", help="models of this commit and later ones count, too")
     parser.add_argument("--one", action="store_true", help="train a single student, whose teachers exist")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""How many names a model finds in 60 everyday texts, and how much of what it finds is no name.
+"""How many names a model finds in 60 everyday texts, and how many of its entities are not names.
 
     python -m benchmarks.everyday [MODEL]
 

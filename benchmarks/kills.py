@@ -224,7 +224,7 @@ def _moment(chance: random.Random, undisturbed: Attempt) -> Moment:
 
 def _verdict(command: Command, last: Attempt, out: Path, reference: Path) -> str:
     """Return what is wrong with a run that was killed and resumed; nothing if all is right."""
-    complete = command.name == "train" and "this training is complete" in last.output
+    complete = command.name == "train" and "this training run is complete" in last.output
     if last.code and not complete:
         return f"exit code {last.code}: {last.output[-500:]}"
     here, there = _contents(out), _contents(reference)
@@ -307,7 +307,7 @@ def _end_group(child: int) -> None:
 
 
 def _run(arguments: list[str], out: Path, log: Path, counted: Path, moment: Moment) -> None:
-    """Be the command; never returns."""
+    """Run the command in this process; never return."""
     code = 1
     try:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -1,4 +1,4 @@
-"""The configuration of a training: a YAML file, and changes to it by key.
+"""The configuration of a training run: a YAML file, and changes to it by key.
 
 Its sections are `method`, `encoder`, `training`, `predict` and `text`. The settings in `method` and `predict`
 depend on `method.name`. An error about a key or a value names the key, what is allowed, and the most similar
@@ -91,12 +91,12 @@ class TrainingSettings(Settings):
         return float(f"{_DEFAULT_RATE * (DEFAULT_WIDTH / width) ** 1.5:.2g}")
 
     def count_patience(self, epochs: int) -> int | None:
-        """Return the patience of a training of this number of epochs; None for no limit."""
+        """Return the patience of a training run of this number of epochs; None for no limit."""
         return max(3, math.ceil(epochs / 3)) if self.epochs == "auto" and not self.patience else self.patience
 
 
 class Config(Settings):
-    """All settings of a training; together with the data, they determine the model."""
+    """All settings of a training run; together with the data, they determine the model."""
 
     method: SerializeAsAny[MethodSettings]
     encoder: EncoderSettings = Field(default_factory=EncoderSettings)

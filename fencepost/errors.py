@@ -78,7 +78,7 @@ def require_extra(extra: str, what: str = "this") -> Iterator[None]:
 
 
 def check_path(value: object, name: str) -> Path:
-    """Return the value of an argument as a path; raise `UsageError` if it is none."""
+    """Return the value of an argument as a path; raise `UsageError` if it is not one."""
     if not isinstance(value, str | os.PathLike):
         raise UsageError(f"{name} must be a path, not {type(value).__name__}")
     return Path(value)

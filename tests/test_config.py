@@ -515,9 +515,9 @@ def test_refuses_auto_after_training(change) -> None:
 )
 def test_language_is_detected_from_the_training_words(words: list[str], language: str) -> None:
     sentences = [Sentence(words)]
-    assert Config.parse({}).text.fitted(sentences).language == language
+    assert Config.parse({}).text.fit_to(sentences).language == language
     config = Config.parse({"text": {"language": "de"}})
-    assert config.text.fitted(sentences).language == "de"
+    assert config.text.fit_to(sentences).language == "de"
 
 
 # Files that would exhaust memory or time

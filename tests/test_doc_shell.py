@@ -1,6 +1,6 @@
 """The `sh` blocks of the documentation, run in a shell on a folder with the files that they name.
 
-Further options make trainings small. Commands that need a network, a cluster or GPUs are listed here;
+Further options make training runs small. Commands that need a network, a cluster or GPUs are listed here;
 `test_doc_commands` parses these too, and runs the serving page.
 """
 
@@ -97,7 +97,7 @@ def _small(method: str, epochs: int) -> Config:
 
 
 def runnable(block: str) -> Iterator[str]:
-    """Yield the commands of a block that can run here, with options for small trainings."""
+    """Yield the commands of a block that can run here, with options for small training runs."""
     for line in block.replace("\\\n", " ").splitlines():
         if any(other in line for other in ELSEWHERE):
             continue

@@ -74,6 +74,8 @@ def test_evaluate_accepts_sentences_files_frames_and_recognisers(tmp_path: Path)
 
 
 def test_evaluate_refuses_other_data() -> None:
+    with pytest.raises(UsageError, match=r"comes first: fencepost.evaluate\(gold, recogniser\)"):
+        fencepost.evaluate(fencepost.Recogniser(Double(everything)), GOLD)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"the gold data must be a file, sentences, .*, not int"):
         fencepost.evaluate(3, GOLD)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="the predicted data: number 1 has the type str; sentences must be"):
@@ -92,7 +94,7 @@ SENTENCE = GOLD[0]
         (lambda ner, out: fencepost.load(device="gpu"), "there is no device 'gpu'; .*cpu, cuda, mps"),
         (lambda ner, out: fencepost.load(min_confidence=True), "min_confidence is True"),
         (lambda ner, out: fencepost.read(3), "path must be a file, a data frame or rows, not int"),
-        (lambda ner, out: fencepost.write(GOLD, 3), "path must be a path, not int"),
+        (lambda ner, out: fencepost.write(GOLD, 3), "the output must be a path, not int"),
         (lambda ner, out: fencepost.write(3, out / "x.jsonl"), "sentences must be a list of .*, not int"),
         (lambda ner, out: fencepost.write(SENTENCE, out / "x.jsonl"), "sentences must be .*, not Sentence"),
         (lambda ner, out: fencepost.write("Ada", out / "x.jsonl"), "must be a fencepost.Sentence, not str"),

@@ -1,6 +1,6 @@
 """The papers' claims, tested again on GENIA with MiniLM.
 
-    python -m benchmarks.claims                        what there is, and what has been found
+    python -m benchmarks.claims                        list the claims and their results
     python -m benchmarks.claims NAME... [--train]      judge claims; --train makes the runs they need
     python -m benchmarks.claims --all [--train]
     python -m benchmarks.claims --page                 docs/claims.md from the results

@@ -29,7 +29,7 @@ _RATIOS = {"precision": "precision", "recall": "recall", "f1": "F1"}
 
 class _Panel(NamedTuple):
     title: str
-    names: list[str]  # of groups of bars
+    names: list[str]  # names of the groups of bars
     values: dict[str, list[float]]  # heights of bars by series
     in_percent: bool
 

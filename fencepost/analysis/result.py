@@ -31,7 +31,7 @@ class Table:
     """Rows with named columns."""
 
     columns: tuple[str, ...]
-    rows: Sequence[tuple[Any, ...]]  # of numbers, texts and None
+    rows: Sequence[tuple[Any, ...]]  # rows of numbers, texts and None
 
     def to_csv(self) -> str:
         """Return the table as CSV; a cell that a spreadsheet would take for a formula starts with `'`."""

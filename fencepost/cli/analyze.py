@@ -52,7 +52,7 @@ class LandscapeOptions(LabelOptions):
     """Options without an engine: a loss needs PyTorch."""
 
     limit: int | None = option(
-        500, "Use only this number of sentences of each corpus, from the first; 0 is all.", min=0
+        500, "Number of sentences of each corpus to use, from its start; 0 is all.", min=0
     )
     threads: Threads = None
     out: Out = OUT_FOLDER
@@ -278,7 +278,9 @@ def curves(
     epochs = {name: read_epochs(Path(run)) for name, run in folders.items()}
     for name, run in folders.items():
         if not epochs[name]:
-            raise UsageError(f"{run}: contains no records of a training; give the --out of a fencepost train")
+            raise UsageError(
+                f"{run}: contains no records of a training run; give the --out of fencepost train"
+            )
     output_analysis(analysis(epochs, {"folders": folders}), out)
 
 
@@ -307,7 +309,7 @@ def _read_cells(folder: Path) -> list[dict[str, Any]]:
             _ = cell["settings"], cell["seeds"], cell["dev_f1"]["mean"], cell["test_f1"]["mean"]
     except OSError:
         raise UsageError(
-            f"{folder}: not a sweep folder (it has no sweep.json); give the --out of a fencepost sweep"
+            f"{folder}: not a sweep folder (it has no sweep.json); give the --out of fencepost sweep"
         ) from None
     except (ValueError, KeyError, TypeError):
         raise UsageError(f"{folder / 'sweep.json'}: not a result of fencepost sweep") from None

@@ -39,7 +39,7 @@ class AuditOptions(ConfiguredOptions):
         5, "Number of folds, split by document; a model of all others checks each fold.", min=2
     )
     workers: int = option(1, "Number of folds trained at once, in processes that share the cores.", min=1)
-    top: int = option(1000, "Number of suggestions on the page and in --write, from the first.", min=1)
+    top: int = option(1000, "Maximum number of suggestions on the page and in --write.", min=1)
     consistency_only: bool = option(False, "Train no models; only compare the annotations with each other.")
     fix: Path | None = option(
         None, "Apply the suggestions that are accepted in this file.", metavar="FILE.jsonl"

@@ -73,7 +73,7 @@ def predict(
     min_confidence: str = option(
         "0",
         "Minimum confidence of an entity, from 0 to 1: one number, or one by type, as in "
-        "person=0.7,place=0.5 (0 for other types).",
+        "person=0.7,place=0.5 (0 for other types). The model's own threshold applies as well.",
         metavar="NUMBER|TYPE=NUMBER,...",
     ),
     types: list[str] | None = option(
@@ -99,8 +99,8 @@ def predict(
     changes: Changes = None,
     workers: int | None = option(
         None,
-        "Number of processes, each with --threads threads (default 1). Default: as many as "
-        "the processors allow.",
+        "Number of processes. Default: as many as the processors allow. Each has --threads threads, "
+        "by default one.",
         panel=_RAY,
         min=1,
     ),
@@ -119,7 +119,7 @@ def predict(
     Example: fencepost predict my-model --input texts.txt --output entities.jsonl
     """
     check_reading(reading, "predict")
-    folder, texts = split_arguments(arguments or [])
+    folder, texts = split_arguments(arguments or [], quiet=reading.quiet)
     source = find_source(texts, input)
     changes = add_select(changes, flat)
     from fencepost.cli.prediction import Prediction, check_flat, open_texts

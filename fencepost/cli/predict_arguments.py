@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fencepost.cli.frame import say
 from fencepost.errors import UsageError, quote
 
 if TYPE_CHECKING:
@@ -15,14 +17,23 @@ if TYPE_CHECKING:
     from fencepost.data.formats.format import Format
 
 
-def split_arguments(arguments: Sequence[str]) -> tuple[Path, Sequence[str]]:
-    """Return the model folder (the first argument, or the shipped model) and the texts."""
+_FILE_NAME = re.compile(r"\S+\.(conll|csv|jsonl?|parquet|tsv|txt|xlsx)", re.IGNORECASE)
+"""Arguments that are names of files rather than texts."""
+
+
+def split_arguments(arguments: Sequence[str], *, quiet: bool) -> tuple[Path, Sequence[str]]:
+    """Return the model folder (the first argument, or the shipped model) and the texts.
+
+    Unless `quiet`, print a message if the first of several arguments may be meant as a model.
+    """
     from fencepost.runtime import loading
 
     if arguments and _exists((folder := _find_model(arguments[0])) / "config.json"):
         return folder, arguments[1:]
     if arguments:
         _check_no_path(arguments[0])
+    if len(arguments) > 1 and arguments[0].split() == [arguments[0]]:
+        say(f"{arguments[0]}: no model folder, so it is predicted as a text", quiet=quiet)
     return loading.SHIPPED, arguments
 
 
@@ -34,7 +45,11 @@ def _check_no_path(argument: str) -> None:
             raise UsageError.no_model(argument, hint)
         raise UsageError(f"{argument}: a file, not a model folder; give a file of texts with --input{hint}")
     if argument.split() == [argument] and ("/" in argument or os.sep in argument):
-        raise UsageError(f"{argument}: no such model folder{hint}")
+        from fencepost.runtime.loading import suggest_model
+
+        raise UsageError(f"{argument}: no such model folder{suggest_model(argument)}{hint}")
+    if _FILE_NAME.fullmatch(argument):
+        raise UsageError(f"{argument}: no such file; give a file of texts with --input{hint}")
 
 
 def _find_model(argument: str) -> Path:

@@ -30,7 +30,7 @@ def report(
     data: str | None = option(
         None,
         "Corpus to score the model on. Without it, the report has the final scores of the training, but "
-        "no intervals and examples.",
+        "no intervals or examples.",
         metavar="FILE",
     ),
     out: Path | None = option(
@@ -47,7 +47,10 @@ def report(
     from fencepost.analysis.report import Speed, read_contents
 
     target = out if out is not None else model / FILE
-    model = Path(resolve_model(str(model)))
+    folder = Path(resolve_model(str(model)))
+    if out is None and folder != model:
+        raise UsageError(f"{model}: a report does not go into an installed model; give a file with --out")
+    model = folder
     contents = replace(read_contents(model), examples=examples)
     check_target(target)
     if data is None and out is None and target.is_file():

@@ -37,7 +37,7 @@ class LabelOptions(ReadingOptions):
     title = _TITLE
 
     label: Label = None
-    limit: int | None = option(None, "Use only this number of sentences, from the first.", min=1)
+    limit: int | None = option(None, "Number of sentences to use, from the first. Default: all.", min=1)
 
     def read_sentences(self, models: Sequence[str], path: str) -> list[Sentence]:
         """Return at most `--limit` sentences of a corpus; raw text is split as for these models."""

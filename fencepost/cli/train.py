@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fencepost.cli.frame import check_json_target, command, explain_resume, output_result
+from fencepost.cli.frame import check_json_target, command, explain_resume, format_count, output_result
 from fencepost.cli.groups import option
 from fencepost.cli.models import resolve_model
 from fencepost.cli.report import write_report
@@ -136,11 +136,9 @@ def _describe_plan(config: Config, sentences: int, dev: list[Sentence] | None) -
         if dev is not None
         else "without development data (--dev, --dev-share), the last epoch is kept"
     )
-    epochs = config.training.count_epochs(sentences)
-    return (
-        f"{config.method.name} on {config.encoder.name}: {epochs} epochs over {sentences:,} sentences; "
-        f"{selection}"
-    )
+    epochs = format_count(config.training.count_epochs(sentences), "epoch")
+    data = format_count(sentences, "sentence")
+    return f"{config.method.name} on {config.encoder.name}: {epochs} over {data}; {selection}"
 
 
 def _output_results(outcome: Outcome, out: Path, json: Path | None) -> None:

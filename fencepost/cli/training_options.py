@@ -55,11 +55,13 @@ class SettingsOptions(OptionGroup):
         None, "Change a setting, such as method.epsilon=0.2; repeatable.", "--set", metavar="KEY=VALUE"
     )
     encoder: str | None = option(
-        None, "encoder.name: minilm, scratch, a folder, or a name on the Hugging Face hub."
+        None, "Encoder (encoder.name): minilm, scratch, a folder, or a name on the Hugging Face Hub."
     )
-    epochs: str | None = option(None, "training.epochs: a number, or auto (the default).", metavar="NUMBER")
-    batch_size: int | None = option(None, "training.batch_size")
-    seed: int | None = option(None, "training.seed")
+    epochs: str | None = option(
+        None, "Number of epochs (training.epochs), or auto, the default.", metavar="NUMBER"
+    )
+    batch_size: int | None = option(None, "Number of sentences in a batch (training.batch_size).")
+    seed: int | None = option(None, "Random seed (training.seed).")
     device: DeviceName = option(
         "auto", "Device for PyTorch; auto uses the first available of cuda, mps and cpu."
     )

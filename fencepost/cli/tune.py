@@ -45,7 +45,8 @@ class TuneOptions(TrainingOptions):
     trials: int = option(20, "Total number of trials, including existing ones.", min=1)
     minutes: float | None = option(None, "Start no more trials after this number of minutes.", min=0)
     pruner: Literal["median", "none"] = option(
-        "median", "Stop trials whose F1 is below the median of the others at the same epoch, or none."
+        "median",
+        "median: stop trials whose F1 is below the median of the others at the same epoch; none: stop none.",
     )
     startup_trials: int = option(
         5, "Number of first trials with random values; no trial is stopped before they are complete.", min=1

@@ -37,7 +37,7 @@ class Statistics:
     depth: int = 0
     by_type: Counter[str] = field(default_factory=Counter)
     by_length: Counter[int] = field(default_factory=Counter)
-    _doc: str | None = None  # of the previous sentence
+    _doc: str | None = None  # that of the previous sentence
 
     def add(self, sentence: Sentence) -> None:
         length = len(sentence)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import index
 from typing import Any
 
 from fencepost.errors import UsageError, quote
@@ -28,13 +29,17 @@ class Entity:
     meta: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        set_ = object.__setattr__  # the class is frozen
         try:
-            is_span = 0 <= self.start < self.end
+            start, end = index(self.start), index(self.end)
         except TypeError:
             raise ValueError(
                 f"start and end of an entity are word indices, not {quote(self.start)} and {quote(self.end)}"
             ) from None
-        if not is_span:
+        if start is not self.start or end is not self.end:  # integers of NumPy, which JSON does not represent
+            set_(self, "start", start)
+            set_(self, "end", end)
+        if not 0 <= start < end:
             raise ValueError(
                 f"an entity needs 0 <= start < end, but start is {self.start} and end is {self.end}"
             )
@@ -42,6 +47,12 @@ class Entity:
             raise ValueError(f"the entity [{self.start}, {self.end}) has no type")
         if not isinstance(self.type, str):
             raise ValueError(f"the type of an entity is a string, not {quote(self.type)}")
+        score: Any = self.score  # may be a float of NumPy
+        if not isinstance(score, int | float):
+            try:
+                set_(self, "score", float(score))
+            except (TypeError, ValueError):
+                raise ValueError(f"the score of an entity is a number, not {quote(score)}") from None
         if not 0.0 <= self.score <= 1.0:
             raise ValueError(
                 f"the score of {self.type} [{self.start}, {self.end}) is {self.score}; "
@@ -104,9 +115,9 @@ class Sentence:
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__  # the class is frozen
-        if isinstance(self.words, str):
-            raise ValueError(f"words must be a list of strings, not the string {self.words[:40]!r}")
-        set_(self, "words", tuple(self.words))
+        set_(self, "words", _check_words(self.words))
+        if not isinstance(self.entities, Iterable):
+            raise ValueError(f"entities must be a list of fencepost.Entity, not {quote(self.entities)}")
         set_(self, "entities", tuple(self.entities))
         for entity in self.entities:
             if not isinstance(entity, Entity):
@@ -177,10 +188,22 @@ class Sentence:
         """Return the start and end of each word in `text`, so that `text[start:end] == word`."""
         offsets = []
         position = 0
-        for index, word in enumerate(self.words):
+        for number, word in enumerate(self.words):
             offsets.append((position, position + len(word)))
-            position += len(word) + (self.space_after is None or self.space_after[index])
+            position += len(word) + (self.space_after is None or self.space_after[number])
         return offsets
+
+
+def _check_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words as a tuple; raise `ValueError` for anything but a list of strings."""
+    if isinstance(words, str):
+        raise ValueError(f"words must be a list of strings, not the string {words[:40]!r}")
+    try:
+        words = tuple(words)
+        "".join(words)  # the fastest check of all of them
+    except TypeError:
+        raise ValueError(f"words must be a list of strings, not {quote(words)}") from None
+    return words
 
 
 def check_sentence(value: object) -> Sentence:

@@ -29,7 +29,7 @@ _TAG_COLUMNS = ("tag", "tags", "ner_tag", "ner_tags", "label", "labels", "ner", 
 _LISTS = ("tokens", "tags", "spans", "pos", "left", "right", "space_after")
 _NO_ENTITIES = "row whose entities are empty, read as one without entities"
 _HEAD = 100  # records from which the columns are determined
-_MAX_ROWS = 100_000  # of one sentence or text
+_MAX_ROWS = 100_000  # maximum for one sentence or text
 
 
 def read_records(

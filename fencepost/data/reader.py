@@ -44,8 +44,8 @@ class Reader:
         except FencepostError:
             self.source.close()
             raise
-        self.line = 0  # of the sentence that was yielded last
-        self.file = self.source.name  # of that sentence; a corpus may have several files
+        self.line = 0  # line of the sentence that was yielded last
+        self.file = self.source.name  # file of that sentence; a corpus may have several files
         self._is_used = False
         self.sentences = 0
         self.invalid = 0

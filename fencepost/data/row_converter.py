@@ -18,7 +18,7 @@ from fencepost.errors import describe_error, quote
 
 _OPTIONAL = ("pos", "left", "right", "space_after")
 _TYPES = ("type", "label", "entity_type")
-_SCHEME_ROWS = 1000  # from which the scheme of the tags is detected
+_SCHEME_ROWS = 1000  # number of rows from which the scheme of the tags is detected
 
 
 class RowConverter:
@@ -192,7 +192,7 @@ class RowConverter:
 def _choose_shape(columns: Mapping[str, str]) -> Shape:
     """Return the shape of the objects of rows with these columns."""
     shapes = {(shape.words, shape.entities): shape for shape in SHAPES}
-    if "tags" in columns:  # which become entities as in Fencepost's own format
+    if "tags" in columns:  # converted to entities as in Fencepost's own format
         return replace(shapes["words", "entities"], words=columns["tokens"], entities=columns["tags"])
     words, entities = columns["tokens"], columns["spans"]
     shape = shapes.get((words, entities), shapes["tokens", "entities"])

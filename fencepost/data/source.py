@@ -17,11 +17,11 @@ from fencepost.errors import DataError, UsageError, describe_error, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-HEAD_BYTES = 1 << 20  # that are available to detect the format before reading starts
+HEAD_BYTES = 1 << 20  # read ahead to detect the format
 CHUNK_BYTES = 1 << 20
 REASON_CHARACTERS = 1000  # a reason may quote the content of a file
 LINE_BYTES = 1 << 26  # a longer line means that the file is of another kind
-STREAM_BYTES = 1 << 28  # of a table from standard input, which must be read whole
+STREAM_BYTES = 1 << 28  # maximum size of a table from standard input, which must be read whole
 STANDARD_INPUT = "-"
 SAMPLE = "sample:"  # prefix of the parts of the corpus that ships with the package
 BYTE_ORDER_MARK = codecs.BOM_UTF8

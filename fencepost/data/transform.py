@@ -22,7 +22,7 @@ class TypeChanges:
         self.types = types
         self.other_types = 0  # entities of other types
         self.duplicates = 0  # entities that became equal to another
-        self._names: dict[str, str] = {}  # from old to new, of all types so far
+        self._names: dict[str, str] = {}  # old names of all types so far, with the new ones
         self._matches: set[str] = set()  # rules that matched
 
     def apply(self, sentences: Iterable[Sentence]) -> Iterator[Sentence]:

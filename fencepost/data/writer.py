@@ -50,7 +50,7 @@ def write(
     which to keep. Sentences that the format cannot represent are passed to `on_refused` and left out;
     without it, they are counted and raise `RepresentationError` at the end.
     """
-    target = None if str(path) == STANDARD_INPUT else check_path(path, "path")
+    target = None if str(path) == STANDARD_INPUT else check_path(path, "the output")
     if format:
         format_ = format_by_name(format)
     else:
@@ -129,11 +129,11 @@ class _Filter:
         advice = ["--skip-invalid (on_refused= in Python) leaves these sentences out"]
         if self.overlap in self.refused:
             advice.insert(
-                0, "--overlaps (prefer= in Python) outermost, innermost or best keeps some of the entities"
+                0, "--overlaps outermost, innermost or best (prefer= in Python) keeps some of the entities"
             )
         if self.format.name != "jsonl":
-            advice.append("jsonl holds everything")
-        return f"{self.format.name} cannot represent this corpus: {reasons} ({'; '.join(advice)})"
+            advice.append("jsonl represents everything")
+        return f"{self.format.name} cannot represent this corpus: {'; '.join([reasons, *advice])}"
 
 
 _OVERLAPS: dict[Overlaps, str] = {"none": "overlapping or nested entities", "nested": "crossing entities"}

@@ -50,7 +50,7 @@ BLOCK_AXES: Mapping[str, tuple[str, ...]] = {
     "piece_counts": ("blocks",),
     "piece_words": ("sentences", "own_pieces"),
 }
-"""The axes that are others if sentences are read in blocks."""
+"""The axes that differ if sentences are read in blocks."""
 
 
 def number_names(names: Sequence[str]) -> dict[str, int]:

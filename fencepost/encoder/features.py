@@ -21,7 +21,7 @@ _LEAST_SHAPES = 3
 
 
 def sort_by_frequency(names: Iterable[str], min_count: int = 1) -> list[str]:
-    """Return each name once, sorted by falling count, then by spelling."""
+    """Return each name once, sorted by descending count, then by spelling."""
     counts = Counter(names)
     return sorted(
         (name for name in counts if counts[name] >= min_count), key=lambda name: (-counts[name], name)

@@ -81,7 +81,7 @@ class EncoderSettings(Settings):
     name: str = Field(
         "minilm",
         min_length=1,
-        description="Encoder: minilm, scratch, a folder, or a name on the Hugging Face hub.",
+        description="Encoder: minilm, scratch, a folder, or a name on the Hugging Face Hub.",
     )
     pooling: Literal["mean", "max", "first"] = Field(
         "mean", description="Pooling of the vectors of a word's sub-words."
@@ -148,7 +148,7 @@ class TextSettings(Settings):
         None, description="Statistics of the training text; by default computed in training."
     )
 
-    def fitted(self, sentences: Sequence[Sentence]) -> Self:
+    def fit_to(self, sentences: Sequence[Sentence]) -> Self:
         """Return these settings with language and profile of the training words, if they are not set."""
         words = [word for sentence in sentences for word in sentence.words]
         characters = sum(len(word) == 1 and "\u3400" <= word <= "\u9fff" for word in words)

@@ -81,7 +81,7 @@ def join_blocks(parts: Iterable[Part], limit: int) -> Iterator[Part]:
     block: list[Part] = []
     room = 0
     for part in parts:
-        size = max(1, part.size)  # so that empty sentences do not make a block endless
+        size = max(1, part.size)  # so that a block of empty sentences ends, too
         if block and (size > room or part.sentence.doc is None or part.sentence.doc != block[0].sentence.doc):
             yield from _add_others(block)
             block = []
@@ -130,7 +130,7 @@ def fit_context(left: Ids, right: Ids, room: int) -> tuple[list[int], list[int]]
     """Return the words nearest to the sentence on both sides, at most `room` sub-words in total."""
     after = _take_first(right, room - room // 2)
     before = _take_first(left[::-1], room - sum(map(len, after)))
-    after = _take_first(right, room - sum(map(len, before)))  # uses what is left over on the left
+    after = _take_first(right, room - sum(map(len, before)))  # gets the room that the left side does not need
     return list(chain.from_iterable(reversed(before))), list(chain.from_iterable(after))
 
 

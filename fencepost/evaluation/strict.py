@@ -193,7 +193,7 @@ def fit_threshold(matches: Matches) -> float | None:
     same predictions depends more on chance. The threshold is not below the lowest confidence.
     """
     order = np.argsort(-matches.predicted.score, kind="stable")
-    correct = matches.predicted.matched[order]  # [N], by falling confidence
+    correct = matches.predicted.matched[order]  # [N], by descending confidence
     if not correct.any():
         return None
     best = (2 * np.cumsum(correct) / (np.arange(1, len(correct) + 1) + len(matches.gold))).max()
@@ -206,7 +206,7 @@ def match(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Matches:
 
     Sentences are read in pairs; only six numbers for each entity are stored.
     """
-    codes: dict[str, int] = {}  # of types, in the order of their first occurrence
+    codes: dict[str, int] = {}  # number of each type, in the order of their first occurrence
     gold_rows, predicted_rows = array("d"), array("d")
     sentences = 0
     for pair in pair_sentences(gold, predicted):

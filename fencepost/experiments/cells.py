@@ -16,7 +16,7 @@ from fencepost.errors import UsageError
 from fencepost.settings import parse_yaml
 
 UNCHANGED = "as it is"
-MAX_NAME_BYTES = 200  # of a folder name; file systems allow 255
+MAX_NAME_BYTES = 200  # maximum length of a folder name; file systems allow 255
 _UNSAFE = re.compile(r"[^\w .,=+@%()\[\]{}-]")
 
 

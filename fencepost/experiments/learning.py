@@ -57,8 +57,8 @@ def train(
 
     `config` has settings: a YAML file, a dictionary, or a `Config`. They override those of the `recipe`, and
     are overridden by `method`, `encoder`, `epochs`, `batch_size` and `seed`. `resume` continues an
-    interrupted training in `out`. `device` is `cpu`, `cuda` or `mps`; `auto` is an accelerator if there is
-    one. `start` is the folder of a trained model: the new model has its settings, starts with its weights,
+    interrupted training run in `out`. `device` is `cpu`, `cuda` or `mps`; `auto` is an accelerator if there
+    is one. `start` is the folder of a trained model: the new model has its settings, starts with its weights,
     and adds new types to its types; on its test data `old_test`, forgetting is measured.
 
     Raises `FencepostError` for invalid arguments, settings or data.
@@ -153,7 +153,7 @@ def compose_settings(
 ) -> Config:
     """Return all settings: of the recipe `base`, `config`, `changes` and the overrides that are not None.
 
-    Later ones take precedence. Without `config`, a resumed training has those in its folder.
+    Later ones take precedence. Without `config`, a resumed training run has those in its folder.
     """
     from fencepost.config import Config
     from fencepost.training.folder import RUN_FILE

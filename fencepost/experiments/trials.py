@@ -1,4 +1,4 @@
-"""Trials, the training runs of sweeps and tunings: run, resume and record a training in a folder.
+"""Trials, the training runs of sweeps and tunings: run, resume and record a training run in a folder.
 
 The folder of a trial is that of `train`. Its files alone tell the state of the trial, so a process can be
 killed at any time.
@@ -72,7 +72,7 @@ class Trial:
 
 
 def run_trial(data: Data, trial: Trial, after_epoch: AfterEpoch | None = None) -> None:
-    """Train, or resume an interrupted training; do nothing for a complete one."""
+    """Train, or resume an interrupted training run; do nothing for a complete one."""
     if has_scores(trial.folder):
         return
     sentences, resume = data.make_training_data(trial.cell, trial.seed), is_started(trial.folder)
@@ -81,7 +81,7 @@ def run_trial(data: Data, trial: Trial, after_epoch: AfterEpoch | None = None) -
 
 
 def is_started(folder: Path) -> bool:
-    """Return whether the folder contains a training, complete or not."""
+    """Return whether the folder contains a training run, complete or not."""
     return (folder / RUN_FILE).is_file()
 
 

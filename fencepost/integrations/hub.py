@@ -1,7 +1,7 @@
 """Models on the Hugging Face Hub: download, saving as a folder, and upload with a card.
 
 Only the files of a model are transferred: weights as safetensors, graphs, JSON and the card; no code, and no
-other files of a training, such as fingerprints of its data or a report with examples.
+other files of a training run, such as fingerprints of its data or a report with examples.
 """
 
 from __future__ import annotations
@@ -236,9 +236,9 @@ def _explain_errors(name: str, first: str = "") -> Iterator[None]:
         message = next((message for class_, message in known if isinstance(error, class_)), None)
         if isinstance(error, errors.LocalEntryNotFoundError):
             reason = describe_error(error.__cause__) if error.__cause__ else "local_files_only is set"
-            message = f"{first}it is not completely in the cache, and the hub was not reached ({reason})"
+            message = f"{first}it is not completely in the cache, and the hub cannot be reached ({reason})"
         elif message is None and isinstance(error, errors.HfHubHTTPError):
             is_denied = error.response.status_code in (401, 403)
             message = f"the hub refuses: {describe_error(error)}" + (f"; {_LOG_IN}" if is_denied else "")
-        message = message or f"the hub was not reached, or its client has failed: {describe_error(error)}"
+        message = message or f"the hub cannot be reached, or its client has failed: {describe_error(error)}"
         raise UsageError(f"{name}: {message}") from None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fencepost.runtime.recogniser import Recogniser
 
 _ABOUT_FILE, _MODEL_FOLDER = "fencepost.json", "model"
-_MAX_BYTES = 2**32 - 1  # of a value in MessagePack
+_MAX_BYTES = 2**32 - 1  # maximum size of a value in MessagePack
 
 ModelFiles = Path | Mapping[str, bytes] | None
 """Folder of a model, or its files by name; None is the model that ships with Fencepost."""

@@ -1,7 +1,7 @@
 """Selection of entities among the candidates of a method, in NumPy.
 
 A method proposes spans with a type and a confidence, and many of them contradict each other. `select` takes
-the candidates by falling confidence, and leaves out each one that clashes with a candidate selected before
+the candidates by descending confidence, and leaves out each one that clashes with a candidate selected before
 it. Which spans clash depends on the mode:
 
 - `flat`: two spans that share a word;
@@ -124,8 +124,8 @@ def soft_nms(
 ) -> Candidates:
     """Apply Soft-NMS; return the candidates whose lowered confidence is still above the threshold.
 
-    Candidates are taken by falling confidence. Each one multiplies by `decay` the confidence of all remaining
-    candidates whose IoU with it is at least `overlap`.
+    Candidates are taken by descending confidence. Each one multiplies by `decay` the confidence of all
+    remaining candidates whose IoU with it is at least `overlap`.
     (Algorithm 1 of Shen et al., ACL 2021, after Bodla et al., 2017.)
     """
     # a candidate that is not above the threshold can only lower others that are not either
@@ -237,7 +237,7 @@ class _NestedBoard:
 
 
 def _select_greedily(candidates: Candidates, board_type: type[_Board]) -> Candidates:
-    """Return the candidates, taken by falling confidence, that do not clash with one taken before.
+    """Return the candidates, taken by descending confidence, that do not clash with one taken before.
 
     A vectorised check of a chunk leaves few candidates to check one by one. Chunks grow, because the fuller
     the board is, the fewer are left: 200,000 candidates need ten chunks.

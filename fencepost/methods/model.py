@@ -49,9 +49,9 @@ class Model(nn.Module):
         config.predict.thresholds(types)  # raises if a threshold is for a type that the data does not have
         config = config.model_copy(
             update={
-                "method": config.method.fitted(sentences),
-                "predict": config.predict.fitted(sentences),
-                "text": config.text.fitted(sentences),
+                "method": config.method.fit_to(sentences),
+                "predict": config.predict.fit_to(sentences),
+                "text": config.text.fit_to(sentences),
             }
         )
         prompts, names = config.method.prompts(types), config.method.prompt_names(types)

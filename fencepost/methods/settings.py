@@ -35,7 +35,7 @@ class MethodSettings(Settings):
     searched: ClassVar[Mapping[str, Any]] = {}
     """Settings that `fencepost tune` searches by default: `low` and `high`, or a list of values, by key."""
 
-    def fitted(self, sentences: Sequence[Sentence]) -> Self:  # noqa: ARG002
+    def fit_to(self, sentences: Sequence[Sentence]) -> Self:  # noqa: ARG002
         """Return these settings with those that depend on the training data filled in."""
         return self
 
@@ -81,7 +81,7 @@ class PredictSettings(Settings):
     )
     batch_size: int = Field(32, ge=1, le=65_536, description="Number of sentences predicted together.")
 
-    def fitted(self, sentences: Sequence[Sentence]) -> Self:
+    def fit_to(self, sentences: Sequence[Sentence]) -> Self:
         """Return these settings with those that are not set chosen by the training data."""
         trim = find_trims(sentences) if self.trim is None else self.trim
         return self.model_copy(update={"select": self._choose_select(sentences), "trim": trim})

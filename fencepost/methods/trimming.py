@@ -41,7 +41,7 @@ _OPENERS = {
     "\N{RIGHT-POINTING DOUBLE ANGLE QUOTATION MARK}": "\N{LEFT-POINTING DOUBLE ANGLE QUOTATION MARK}",
     "\N{RIGHT CORNER BRACKET}": "\N{LEFT CORNER BRACKET}",  # Chinese and Japanese quotes
     "\N{FULLWIDTH RIGHT PARENTHESIS}": "\N{FULLWIDTH LEFT PARENTHESIS}",
-    "''": "``",  # of treebanks
+    "''": "``",  # as treebanks write quotes
 }
 """The opening quote or bracket of each closing one."""
 

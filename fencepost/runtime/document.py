@@ -99,7 +99,7 @@ class Document(list[Span]):
         """Return a pandas data frame with a row for each entity: `start`, `end`, `type`, `score`, `text`."""
         try:
             import pandas as pd
-        except ModuleNotFoundError:  # no extra has it
+        except ModuleNotFoundError:  # no extra of Fencepost installs it
             raise UsageError(
                 "to_dataframe needs pandas, which is not installed: pip install pandas"
             ) from None

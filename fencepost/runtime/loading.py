@@ -53,7 +53,8 @@ def load(
         device: Device of PyTorch: `cuda` and `mps` choose the engine `pytorch`; `auto` is an accelerator if
             there is one.
         min_confidence: Minimum confidence of returned entities: one number, or one by type, as
-            `{"person": 0.7}`, which is 0 for types that are not given.
+            `{"person": 0.7}`, which is 0 for types that are not given. The model's own threshold, the setting
+            `predict.threshold`, applies as well.
         types: Entity types to return, by default all of the model.
         settings: Settings of prediction of the model's method, as `{"select": "flat"}`.
         threads: Number of threads of the graphs; PyTorch has a setting of its own.
@@ -109,6 +110,16 @@ def find_model(path: str | Path | None = None) -> Path:
     return Path(path)
 
 
+def suggest_model(path: str | Path) -> str:
+    """Return the end of a message that there is no such folder: how to get a model."""
+    if _is_on_hub(str(path)):
+        return (
+            f"; save a model of the hub in a folder first: fencepost.load('{path}').save_pretrained(FOLDER)"
+        )
+    names = sorted({SHIPPED.name, *(point.name for point in entry_points(group=_PACKAGES))})
+    return f"; give a model folder, or an installed model: {', '.join(names)}"
+
+
 def _is_on_hub(path: str | Path) -> bool:
     """Return whether a string is a name on the hub rather than a path: no folder has its first part."""
     return isinstance(path, str) and bool(_HUB_NAME.fullmatch(path)) and not Path(path).parent.exists()
@@ -123,7 +134,7 @@ def load_engine(
 ) -> Predictor:
     """Return a predictor for the model in a folder; see `load`."""
     if not (folder / CONFIG_FILE).is_file():
-        raise UsageError.no_model(folder)
+        raise UsageError.no_model(folder, "" if folder.exists() else suggest_model(folder))
     if threads is not None and not (isinstance(threads, int) and threads >= 1):
         raise UsageError(f"threads: should be at least 1, or None for one per core, not {quote(threads)}")
     if engine not in ("auto", "int8", "onnx", "pytorch"):

@@ -186,7 +186,10 @@ def _read_model(folder: Path) -> Model:
     if METHODS[config.method.name].network is None:
         raise DataError(f"this is a {config.method.name}, but its members are missing", source=str(folder))
     if not (folder / WEIGHTS_FILE).is_file() and (folder / FACTS_FILE).is_file():
-        raise UsageError(f"{folder}: this model has graphs for prediction, but no weights ({WEIGHTS_FILE})")
+        raise UsageError(
+            f"{folder}: this model has graphs for prediction, but no weights ({WEIGHTS_FILE}), which PyTorch "
+            "needs; run it with the engine onnx or int8, or use a copy with weights"
+        )
     build_encoder = Encoder.read(config.encoder, folder, config.method.prompts(saved.types))
     model = _build_with_weights(lambda: Model(config, saved.types, build_encoder()), folder / WEIGHTS_FILE)
     model.calibration = saved.parse_calibration()

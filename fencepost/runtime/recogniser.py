@@ -390,7 +390,7 @@ def resolve_clashes(entities: Sequence[Entity], types: Sequence[str], mode: str)
 
 
 def _suggest_method(value: object) -> str:
-    """Return which method takes a value that is no text, if one does."""
+    """Return the end of a message: the method that takes such a value, if there is one."""
     if isinstance(value, Sentence):
         return "; use predict for sentences: ner.predict(sentences)"
     if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | Mapping):

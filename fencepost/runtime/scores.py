@@ -9,6 +9,7 @@ from fencepost import evaluation
 from fencepost.data.collect import Data, collect_sentences
 from fencepost.data.entity import Sentence
 from fencepost.data.formats.format import ReadOptions
+from fencepost.errors import UsageError
 from fencepost.evaluation import Evaluation
 from fencepost.runtime.recogniser import Recogniser
 
@@ -44,6 +45,8 @@ def evaluate(
             warnings.warn(f"{name}: {note}", stacklevel=3)
         return sentences
 
+    if isinstance(gold, Recogniser):
+        raise UsageError("the gold data comes first: fencepost.evaluate(gold, recogniser)")
     sentences = collect(gold, "the gold data")
     if isinstance(predicted, Recogniser):
         return evaluation.evaluate(sentences, list(predicted.predict(sentences)))

@@ -20,7 +20,7 @@ from fencepost.server.request import Limits, NotReady, QueueFull, Result, TooMan
 from fencepost.server.schema import MIN_CONFIDENCE_TAGS, EntitiesRequest
 
 _DISCONNECTED = (499, "the client has disconnected")  # a status for logs, as in proxies
-_MAX_PROBLEMS = 50  # of a request that are described
+_MAX_PROBLEMS = 50  # maximum number of errors that a response describes
 _MANY_ENTITIES = 500  # a response with more is written in a thread, so as not to block the event loop
 
 

@@ -91,9 +91,9 @@ class Request:
         self.size = 0
         self.parts: list[Part] = []
         self._prepared: list[list[SplitSentence]] = []  # sentences of each text
-        self._text_numbers: list[int] = []  # of each part
+        self._text_numbers: list[int] = []  # the text of each part
         self._waiting: deque[list[int]] = deque()  # numbers of the parts that were not taken, by block
-        self._entities: list[list[Entity]] = []  # of each part
+        self._entities: list[list[Entity]] = []  # those of each part
         self._missing = 0
         self._lock = threading.Lock()
 

@@ -20,7 +20,7 @@ from fencepost.errors import FencepostError, UsageError, describe_error
 INTERRUPTED = 130  # exit code after Ctrl-C, as in shells
 
 _BACKLOG = 4096  # connections that wait to be accepted
-_MAX_WORKERS = 4  # by default; each needs memory for its batch
+_MAX_WORKERS = 4  # default maximum; each worker needs memory for its batch
 
 
 def share_cores(cores: int, workers: int | None, threads: int | None) -> tuple[int, int]:

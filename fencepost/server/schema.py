@@ -51,7 +51,8 @@ class EntitiesRequest(BaseModel):
     )
     flat: bool | None = Field(
         default=None,
-        description="True if entities may not overlap, false if they may be nested; by default as the model.",
+        description="True if entities may not overlap, false if they may be nested; by default as in the "
+        "model's training data.",
     )
     model: str | None = Field(
         default=None, description="Name of a model of this server; by default the first."

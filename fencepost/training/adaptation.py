@@ -110,7 +110,7 @@ class SentenceFile:
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._starts = array("q", [0])
-        self.sizes = array("i")  # in sub-words
+        self.sizes = array("i")  # numbers of sub-words
         self._hash = sha256()
 
     def __len__(self) -> int:
@@ -230,7 +230,7 @@ def _write_sentences(
         warnings.warn(message, LanguageWarning, stacklevel=3)
     if len(corpus) < 10:
         raise UsageError(
-            f"the texts have {len(corpus)} sentences of {_LEAST_WORDS} words or more; give more text"
+            f"the texts have fewer than 10 sentences of {_LEAST_WORDS} words or more; give more text"
         )
     return corpus
 

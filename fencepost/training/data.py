@@ -1,4 +1,4 @@
-"""The data of a training: held-out sentences, fingerprints, and settings that have no effect with it."""
+"""The data of a training run: held-out sentences, fingerprints, and settings that have no effect with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_ALL_ENCODERS = ("name", "lstm", "scratch", "features")
 class SoftData:
     """Sentences with soft entities, and a hash of their texts and of the model that made the entities.
 
-    The entities themselves may differ a little when they are computed again, as for a resumed training.
+    The entities themselves may differ a little when they are computed again, as for a resumed training run.
     `counts` are numbers of sentences, for the record of the training.
     """
 

@@ -1,4 +1,4 @@
-"""Diagnosis of a training whose model does not predict entities."""
+"""Diagnosis of a training run whose model does not predict entities."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fencepost.methods.model import Model
 from fencepost.training.scoring import make_recogniser
 
 _LEAST_F1, _LEAST_TRAINING_F1 = 0.1, 0.3
-"""Minimum F1 of a training that succeeded, on development data and on training sentences."""
+"""Minimum F1 of a training run that succeeded, on development data and on training sentences."""
 
 _SAMPLE = 100
 """Number of training sentences that are predicted."""
 
 _FEW_STEPS = 300
-"""Number of steps below which a training may be too short."""
+"""Number of steps below which a training run may be too short."""
 
 _FEW_ENTITIES = 3
 """Mean number of entities of a type below which the column of types is probably wrong."""

@@ -85,7 +85,7 @@ def draw_sentences(
     check, read, usable = teacher.make_language_check(), 0, 0
     known = {sentence.words for sentence in annotated}
     random = np.random.default_rng(seed)
-    sample: list[Sequence[str]] = []  # with repeated ones
+    sample: list[Sequence[str]] = []  # may contain sentences more than once
     for read, words in enumerate(texts, start=1):  # noqa: B007 - used after the loop
         if check.rest:
             check.add(words)

@@ -1,4 +1,4 @@
-"""The folder of a training: checks before a training starts or continues in it, and the files in it."""
+"""The folder of a training run: checks before a run starts or continues in it, and the files in it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ RESULT_FILE, CARD_FILE = "metrics.json", "README.md"
 
 
 def check_folder(out: Path, *, resume: bool) -> None:
-    """Raise `UsageError` if a training cannot start in a folder, or be resumed there.
+    """Raise `UsageError` if a training run cannot start in a folder, or be resumed there.
 
-    A new training needs an empty folder or none, and `resume` an incomplete training. Leftovers of a killed
-    process are removed.
+    A new run needs an empty folder or none, and `resume` an incomplete run. Leftovers of a killed process are
+    removed.
     """
     run_file, complete = out / RUN_FILE, is_complete(out)
     remove_leftovers(out)
@@ -36,13 +36,13 @@ def check_folder(out: Path, *, resume: bool) -> None:
         return
     if not run_file.is_file():
         raise UsageError(
-            f"{out}: there is no training to resume here (no {RUN_FILE}); "
-            "check the name, or start a new training without --resume"
+            f"{out}: there is no training run to resume here (no {RUN_FILE}); "
+            "check the name, or start a new run without --resume"
         )
     if complete:
         raise UsageError(
-            f"{out}: this training is complete and there is nothing to resume; "
-            "for a new training, leave out --resume and give another folder"
+            f"{out}: this training run is complete and there is nothing to resume; "
+            "for a new run, leave out --resume and give another folder"
         )
 
 
@@ -52,28 +52,28 @@ def is_complete(out: Path) -> bool:
 
 
 def check_run(out: Path, config: Config, data: Mapping[str, Any], *, resume: bool) -> None:
-    """Raise `UsageError` if `check_folder` does, or if settings or data of a resumed training differ."""
+    """Raise `UsageError` if `check_folder` does, or if settings or data of a resumed training run differ."""
     check_folder(out, resume=resume)
     if not resume:
         return
     differences = describe_differences(out, config)
     if differences:
         raise UsageError(
-            f"{out}: this training has other settings; resume it with the same settings, which are in "
+            f"{out}: this training run has other settings; resume it with the same settings, which are in "
             f"{out / RUN_FILE} ({differences})"
         )
     if not has_data(out, data):
         saved = read_json(out / DATA_FILE) if (out / DATA_FILE).is_file() else {}
         if isinstance(saved, dict) and saved.get("start") != data.get("start"):
             raise UsageError(
-                f"{out}: this training started from another model; give the same --from, or none"
+                f"{out}: this training run started from another model; give the same --from, or none"
             )
         if isinstance(saved, dict) and saved.get("soft") != data.get("soft"):
             raise UsageError(
-                f"{out}: this training has other texts or another teacher; resume it with the same command"
+                f"{out}: this training run has other texts or another teacher; resume it with the same ones"
             )
         raise UsageError(
-            f"{out}: this training has other training or development data; resume it with the same data"
+            f"{out}: this training run has other training or development data; resume it with the same data"
         )
 
 
@@ -106,7 +106,7 @@ def list_differences(saved: Mapping[str, Any], current: Mapping[str, Any], prefi
 
 
 def begin_run(out: Path, settings: str, data: Mapping[str, Any]) -> None:
-    """Write the settings, as YAML, and fingerprints to compare a resumed training with, unless they exist."""
+    """Write the settings, as YAML, and fingerprints to compare a resumed run with, unless they exist."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -118,7 +118,7 @@ def begin_run(out: Path, settings: str, data: Mapping[str, Any]) -> None:
 
 
 def remove_checkpoints(out: Path) -> None:
-    """Remove all checkpoints of a training atomically, which marks it as complete."""
+    """Remove all checkpoints of a training run atomically, which marks it as complete."""
     if (out / CHECKPOINTS).exists():
         with temporary_folder(out) as temporary:
             (out / CHECKPOINTS).rename(temporary / CHECKPOINTS)

@@ -50,7 +50,7 @@ def get_learning_rates(optimizer: torch.optim.Optimizer) -> dict[str, float]:
 def make_schedule(
     optimizer: torch.optim.Optimizer, settings: TrainingSettings, epochs: int, steps_in_epoch: int
 ) -> LambdaLR:
-    """Return the schedule of the groups' learning rates in a training of this number of epochs.
+    """Return the schedule of the groups' learning rates in a training run of this number of epochs.
 
     While the pretrained weights are frozen, the rate of the others is multiplied by `frozen_rate`.
     """

@@ -1,4 +1,4 @@
-"""Records of a training: `metrics.jsonl`, TensorBoard, a line for each epoch, and a progress bar."""
+"""Records of a training run: `metrics.jsonl`, TensorBoard, a line for each epoch, and a progress bar."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Listener:
     """Interface of listeners, which the trainer calls in the first process; an exception stops it."""
 
     def begin(self, records: Sequence[Record], step: int, steps: int, epochs: int) -> None:
-        """Receive the records up to this step; a resumed training has some."""
+        """Receive the records up to this step; a resumed training run has some."""
 
     def after_step(self, step: int, epoch: float) -> None: ...
 
@@ -57,7 +57,7 @@ class Records(Listener):
         self.events: _EventFile | None = None
 
     def begin(self, records: Sequence[Record], step: int, steps: int, epochs: int) -> None:  # noqa: ARG002
-        """Write the records of the checkpoint of a resumed training, in place of all earlier ones."""
+        """Write the records of the checkpoint of a resumed training run, in place of all earlier ones."""
         with whole_file(self.folder / METRICS_FILE) as stream:
             stream.writelines(_format_line(record) for record in records)
         # a single file, because TensorBoard reads several in the order of the seconds in their names
@@ -126,7 +126,7 @@ class Display(Listener):
         self.best = -1.0
         self.epochs = 0
         self.recorded = 0  # the step of the last record
-        self.losses: list[tuple[float, int]] = []  # of this epoch, with the number of steps of each
+        self.losses: list[tuple[float, int]] = []  # mean losses in this epoch, each with its number of steps
         self.scores = ""
         self.bar = Progress(
             TextColumn("{task.description}"),

@@ -45,7 +45,7 @@ AtEnd = Callable[["Outcome"], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a training: the model, and its scores.
+    """Result of a training run: the model, and its scores.
 
     `epochs` has the scores of each epoch on the development data, `best` those of the best epoch, and `test`
     the scores on the test data. `calibration` has temperature and shift, and the expected calibration errors

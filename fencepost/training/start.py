@@ -75,7 +75,7 @@ class Start:
         if not new_types:
             raise UsageError("the training data has no entities: there is nothing to learn")
         types = sorted({*old.types, *new_types})
-        config = config.model_copy(update={"predict": config.predict.fitted(sentences)})
+        config = config.model_copy(update={"predict": config.predict.fit_to(sentences)})
         prompts = config.method.prompts(types)
         model = Model(config, types, Encoder.read(config.encoder, self.folder, prompts)())
         weights = extend_weights(old.state_dict(), model.state_dict(), old.types, types, str(self.folder))

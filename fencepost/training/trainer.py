@@ -61,7 +61,7 @@ class Trainer:
     ) -> None:
         self.model, self.settings = model.to(device), settings
         self.sentences, self.dev = sentences, dev
-        self.folder = folder  # of the checkpoints
+        self.folder = folder  # where the checkpoints are
         self.accelerator, self.device = accelerator, device
         self.process, self.processes = accelerator.process_index, accelerator.num_processes
         self.listeners: Sequence[Listener] = ()
@@ -286,7 +286,7 @@ class Trainer:
         state = checkpoints.load_state(path)
         if state["processes"] != self.processes:  # epochs would have different batches
             raise UsageError(
-                f"{path}: this training has {state['processes']} processes and cannot continue with "
+                f"{path}: this training run has {state['processes']} processes and cannot continue with "
                 f"{self.processes}; resume it with the same number (torchrun --nproc-per-node times --nnodes)"
             )
         checkpoints.load_model(path, self.model)

@@ -426,8 +426,8 @@ def test_analyses_accept_data_without_entities(analyzed, name: str, model: str, 
         (("settings", "diffusion", "data.jsonl", "--sweep", "steps"), "write it as KEY=VALUE,VALUE"),
         (("settings", "diffusion", "data.jsonl"), "give settings and their values with --sweep"),
         (("landscape", "smoothing", "data.jsonl", "--points", "4"), "must be odd and at least 3, not 4"),
-        (("curves", "smoothing"), "smoothing: contains no records of a training"),
-        (("curves", "no-such"), "no-such: contains no records of a training"),
+        (("curves", "smoothing"), "smoothing: contains no records of a training run"),
+        (("curves", "no-such"), "no-such: contains no records of a training run"),
     ],
 )
 def test_refuses_wrong_arguments(analyzed, arguments: tuple[str, ...], message: str) -> None:

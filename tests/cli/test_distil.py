@@ -39,7 +39,7 @@ def test_distilled_model_works_in_other_commands(
         *("--sentences", "10", "--out", out, "--json", tmp_path / "result.json", *OPTIONS),
     )
     assert "annotates up to 10 sentences" in result.stderr
-    assert "1 epochs over 50 sentences" in result.stderr
+    assert "1 epoch over 50 sentences" in result.stderr
     assert f"the model is in {out}" in result.stdout.replace("\n", "")
     saved = json.loads((tmp_path / "result.json").read_text())
     assert saved["raw_sentences"]["read"] >= 12

@@ -85,11 +85,18 @@ def test_reports_a_missing_shipped_model(run, monkeypatch, tmp_path):
         ("{}", "not a model folder (it has no config.json)"),
         ("{}/file.txt", "a file, not a model folder; give a file of texts with --input"),
         ("{}/nowhere", "no such model folder"),
+        ("nowhere.txt", "nowhere.txt: no such file; give a file of texts with --input"),
     ],
 )
 def test_explains_a_path_that_is_not_a_model(run, shipped, tmp_path, argument, message):
     (tmp_path / "file.txt").write_text("x")
     assert message in run("predict", argument.format(tmp_path), "a text", code=2).stderr
+
+
+def test_first_word_that_is_no_model_is_noted(run, shipped):
+    result = run("predict", "my-model", "He came.", "--output", "-")
+    assert len(result.stdout.splitlines()) == 2
+    assert "my-model: no model folder, so it is predicted as a text" in result.stderr
 
 
 def test_texts_that_resemble_paths_are_predicted(run, shipped):

@@ -79,7 +79,7 @@ def test_engines_give_the_same_scores(run, small_model, exported_model, tmp_path
 def test_model_can_be_given_by_name(run, tmp_path):
     run("report", "names", "--data", "sample:dev", "--out", tmp_path / "names.html", "--examples", 0)
     assert "names: fencepost report" in Page((tmp_path / "names.html").read_text()).text
-    assert "the folder names does not exist" in run("report", "names", code=2).stderr
+    assert "give a file with --out" in run("report", "names", code=2).stderr
 
 
 def test_overwrites_only_reports(run, small_model, tmp_path):

@@ -238,7 +238,7 @@ def test_show_config_prints_valid_yaml(run, tmp_path):
         ),
         (["--train", "sample:dev", "--dev-share", "1.5", "--out", "m"], "between 0 and 1"),
         (["--train", "sample:dev", "--encoder", "no/such", "--out", "m"], "encoder.name: 'no/such' cannot"),
-        (["--train", "sample:dev", "--out", "m", "--resume"], "there is no training to resume here"),
+        (["--train", "sample:dev", "--out", "m", "--resume"], "there is no training run to resume here"),
         (["--train", "-", "--test", "-", "--out", "m"], "standard input can be read only once"),
     ],
 )

@@ -2,8 +2,10 @@
 
 import copy
 import itertools
+import json
 from dataclasses import FrozenInstanceError
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,8 @@ from tests import strategies
         (("a", 1, "PER"), r"start and end of an entity are word indices, not 'a' and 1"),
         ((0, 1, "PER", 1.5), r"the score of PER \[0, 1\) is 1.5; a score is a probability"),
         ((0, 1, "PER", -0.1), r"-0.1"),
+        ((0, 1, "PER", "high"), r"the score of an entity is a number, not 'high'"),
+        ((0.0, 1, "PER"), r"word indices, not 0.0 and 1"),
         ((0, 1, "PER", float("nan")), r"nan"),
     ],
 )
@@ -36,6 +40,7 @@ def test_refuses_an_invalid_entity(arguments, message):
     [
         ({"entities": [Entity(1, 3, "PER")]}, r"PER \[1, 3\) ends after the sentence's 2 words"),
         ({"entities": [(0, 1, "PER")]}, r"must be a fencepost.Entity, not \(0, 1, 'PER'\)"),
+        ({"entities": Entity(0, 1, "PER")}, r"entities must be a list of fencepost.Entity, not Entity\("),
         ({"pos": ["NN"]}, r"pos has 1 values for 2 words"),
         ({"space_after": [True] * 3}, r"space_after has 3 values for 2 words"),
     ],
@@ -43,6 +48,17 @@ def test_refuses_an_invalid_entity(arguments, message):
 def test_refuses_an_invalid_sentence(arguments, message):
     with pytest.raises(ValueError, match=message):
         Sentence(["Ada", "Lovelace"], **arguments)
+
+
+@pytest.mark.parametrize("words", [None, ["Ada", 1], [b"Ada"], "Ada"])
+def test_refuses_words_that_are_not_a_list_of_strings(words):
+    with pytest.raises(ValueError, match="words must be a list of strings, not "):
+        Sentence(words)
+
+
+def test_numbers_of_numpy_become_json():
+    entity = Entity(np.int64(0), np.int32(2), "PER", np.float32(0.5))
+    assert json.dumps(entity.to_dict()) == '{"start": 0, "end": 2, "type": "PER", "score": 0.5}'
 
 
 @pytest.mark.parametrize("instance", [Entity(0, 1, "PER"), Sentence(["Ada"])])

@@ -25,7 +25,7 @@ def test_refused_sentences_are_counted_and_nothing_is_written(tmp_path):
         caught.value
     )
     assert "1 sentence has a word that is empty or contains a tab or a line end" in str(caught.value)
-    assert "--overlaps (prefer= in Python) outermost" in str(caught.value)
+    assert "--overlaps outermost, innermost or best (prefer= in Python)" in str(caught.value)
     assert "--skip-invalid (on_refused= in Python)" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 

@@ -73,7 +73,7 @@ def _trained(kind: str) -> Tokenizer:
     return Tokenizer.from_str(_training(kind))
 
 
-@cache  # two trainings on the same text may number sub-words differently
+@cache  # two training runs on the same text may number sub-words differently
 def _training(kind: str) -> str:
     options = {"vocab_size": VOCABULARY, "special_tokens": list(SPECIAL.values()), "show_progress": False}
     if kind == "byte level":

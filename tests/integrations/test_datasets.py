@@ -548,7 +548,7 @@ def test_refuses_an_unavailable_device(tmp_path, monkeypatch):
 
 def test_dev_share_holds_out_data_and_a_run_is_resumed(tmp_path):
     with pytest.raises(
-        UsageError, match=r"no training to resume here .* or start a new training without resume=True"
+        UsageError, match=r"no training run to resume here .* or start a new run without resume=True"
     ):
         fencepost.train(LEARNT, tmp_path / "model", resume=True)
     outcome = fencepost.train(LEARNT, tmp_path / "model", config=FEW, dev_share=0.2, quiet=True)

@@ -203,7 +203,7 @@ def isolated_from_the_user(tmp_path, monkeypatch) -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
-    """Exported model folder like after a training."""
+    """Exported model folder like after a training run."""
     folder = tmp_path_factory.mktemp("hub") / "model"
     models.saved(models.trained(), folder, int8=True)
     for name in ("run.yaml", "data.json", "metrics.jsonl", "report.html", "extra.py", "old.bin", "x.pkl"):
@@ -409,7 +409,9 @@ def test_refuses_invalid_hub_names(trained, name):
 
 
 def test_push_without_network_is_reported(trained):
-    with pytest.raises(UsageError, match=r"^me/model: the hub was not reached, or its client has failed: \S"):
+    with pytest.raises(
+        UsageError, match=r"^me/model: the hub cannot be reached, or its client has failed: \S"
+    ):
         load(trained).push_to_hub("me/model", token=TOKEN)
 
 
@@ -534,13 +536,13 @@ def test_invalid_name_is_reported_as_such(name):
 
 def test_reports_a_missing_network(monkeypatch):
     with pytest.raises(
-        UsageError, match=r"^you/model: .*not completely in the cache.* not reached \(\S|is incomplete"
+        UsageError, match=r"^you/model: .*not completely in the cache.* cannot be reached \(\S|is incomplete"
     ):
         Recogniser.from_pretrained("you/model")
-    with pytest.raises(UsageError, match=r"hub was not reached \(local_files_only is set\)"):
+    with pytest.raises(UsageError, match=r"hub cannot be reached \(local_files_only is set\)"):
         Recogniser.from_pretrained("you/model", local_files_only=True)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(UsageError, match=r"hub was not reached \(.*HF_HUB_OFFLINE"):
+    with pytest.raises(UsageError, match=r"hub cannot be reached \(.*HF_HUB_OFFLINE"):
         Recogniser.from_pretrained("you/model")
 
 

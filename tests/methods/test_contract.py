@@ -168,5 +168,5 @@ def test_gold_is_made_from_columns() -> None:
 
 def test_settings_without_fitted_values_are_unchanged() -> None:
     settings = MethodSettings(name="any")
-    assert settings.fitted(LEARNT) is settings
-    assert BoundarySmoothingSettings().fitted(LEARNT).widest == 2
+    assert settings.fit_to(LEARNT) is settings
+    assert BoundarySmoothingSettings().fit_to(LEARNT).widest == 2

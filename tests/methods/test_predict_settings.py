@@ -23,19 +23,19 @@ def test_auto_is_nested_if_entities_overlap(batch: list[list[Entity]]) -> None:
         for spans in batch
         for one, other in itertools.combinations(spans, 2)
     )
-    fitted = PredictSettings().fitted([Sentence(WORDS, spans) for spans in batch])
+    fitted = PredictSettings().fit_to([Sentence(WORDS, spans) for spans in batch])
     assert fitted.select == ("nested" if overlap else "flat")
 
 
 @given(flat_entities(8))
 def test_auto_is_flat_for_flat_data(spans: list[Entity]) -> None:
-    assert PredictSettings().fitted([Sentence(WORDS, spans)]).select == "flat"
+    assert PredictSettings().fit_to([Sentence(WORDS, spans)]).select == "flat"
 
 
 @given(nested_entities(8), st.sampled_from(["flat", "nested", "keep-all"]))
 def test_explicit_mode_is_kept(spans: list[Entity], mode: str) -> None:
     settings = PredictSettings(select=mode, batch_size=3)
-    assert settings.fitted([Sentence(WORDS, spans)]).select == mode
+    assert settings.fit_to([Sentence(WORDS, spans)]).select == mode
 
 
 @pytest.mark.parametrize(
@@ -52,5 +52,5 @@ def test_explicit_mode_is_kept(spans: list[Entity], mode: str) -> None:
 )
 def test_auto_of_examples_equals_the_mode_by_hand(spans: list[Entity], mode: str) -> None:
     settings = PredictSettings(batch_size=7)
-    fitted = settings.fitted([Sentence(["w"]), Sentence(WORDS, spans)])
+    fitted = settings.fit_to([Sentence(["w"]), Sentence(WORDS, spans)])
     assert fitted == PredictSettings(select=mode, trim=TRIM_KINDS, batch_size=7)

@@ -140,9 +140,9 @@ def test_trims_the_kinds_that_training_entities_do_not_have():
 
 def test_explicit_trim_is_kept():
     data = read_sentences("< Ada 's > engine")
-    assert PredictSettings().fitted(data).trim == ("quotes", "brackets")
-    assert PredictSettings(trim=()).fitted(data).trim == ()
-    assert PredictSettings(trim=["possessive"]).fitted(data).trim == ("possessive",)
+    assert PredictSettings().fit_to(data).trim == ("quotes", "brackets")
+    assert PredictSettings(trim=()).fit_to(data).trim == ()
+    assert PredictSettings(trim=["possessive"]).fit_to(data).trim == ("possessive",)
     assert models.config("diffusion").predict.trim is None
 
 

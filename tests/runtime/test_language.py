@@ -101,15 +101,15 @@ def test_few_foreign_words_do_not_warn():
 
 def test_profile_has_scripts_and_frequent_words_of_the_training_data():
     words = [*("the", "cat", "saw", "a", "dog"), *("and", "the", "dog", "saw", "the", "man"), "of", "."]
-    profile = TextSettings().fitted([Sentence(words)] * 500).profile
+    profile = TextSettings().fit_to([Sentence(words)] * 500).profile
     assert profile.scripts == ("LATIN",)
     assert profile.words[0] == "the"
     assert 0.9 < profile.share <= 1
-    few = TextSettings().fitted([Sentence(words)]).profile
+    few = TextSettings().fit_to([Sentence(words)]).profile
     assert (few.words, few.share) == ((), 0.0)
-    assert TextSettings().fitted([Sentence(["Москва"])]).profile.scripts == ("CYRILLIC",)
+    assert TextSettings().fit_to([Sentence(["Москва"])]).profile.scripts == ("CYRILLIC",)
     own = TextProfile(scripts=("GREEK",))
-    assert TextSettings(profile=own).fitted([Sentence(words)]).profile == own
+    assert TextSettings(profile=own).fit_to([Sentence(words)]).profile == own
 
 
 def test_old_models_of_languages_with_one_letter_per_word_do_not_warn(shipped):

@@ -150,8 +150,10 @@ def test_names_the_package_of_a_model_that_is_not_installed(monkeypatch, tmp_pat
     monkeypatch.setattr(loading, "entry_points", lambda **_: ())
     with pytest.raises(UsageError, match=r"mentions is in a package .*: pip install fencepost-models"):
         load("mentions")
-    with pytest.raises(UsageError, match="neither: not a model folder"):
+    with pytest.raises(UsageError, match=r"neither: not a model folder .*an installed model: names"):
         load("neither")
+    with pytest.raises(UsageError, match=r"fencepost.load\('owner/model'\).save_pretrained\(FOLDER\)"):
+        load(Path("owner/model"))  # as commands do, which download nothing
 
 
 # What cannot be loaded

@@ -113,8 +113,8 @@ def test_long_sentences_are_split(encoder: Path, tmp_path: Path) -> None:
     ("name", "words", "message"),
     [
         ("scratch", WORDS, "nothing to adapt"),
-        (None, [], "0 sentences of 3 words or more"),
-        (None, [["a"]] * 100, "0 sentences of 3 words or more"),
+        (None, [], "fewer than 10 sentences of 3 words or more"),
+        (None, [["a"]] * 100, "fewer than 10 sentences of 3 words or more"),
         ("no/such/encoder", WORDS, "cannot be loaded"),
     ],
 )

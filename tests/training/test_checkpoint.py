@@ -18,7 +18,7 @@ from fencepost.training.checkpoint import (
 
 
 def draw() -> list[float]:
-    """Draw from every generator that a training may use; those of Gaussians store a second number."""
+    """Draw from every generator that a training run may use; those of Gaussians store a second number."""
     return [
         random.random(),  # noqa: S311
         random.gauss(0, 1),

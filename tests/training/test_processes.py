@@ -323,7 +323,7 @@ def test_two_killed_processes_resume_bit_for_bit(tmp_path: Path) -> None:
     assert states[0] != states[1]
     shutil.copytree(killed, tmp_path / "alone")
     with pytest.raises(
-        UsageError, match="this training has 2 processes and cannot continue with 1; resume it with"
+        UsageError, match="this training run has 2 processes and cannot continue with 1; resume it with"
     ):
         train(settings, LEARNT, tmp_path / "alone", DEV, resume=True)
     assert two(killed, settings, resume=True) == [0, 0]

@@ -478,7 +478,7 @@ def test_records_after_the_checkpoint_are_replaced(interrupted: Path, tmp_path: 
 
 def test_refuses_to_resume_without_a_run(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(UsageError, match=r"no training to resume.*start a new training without --resume"):
+        with pytest.raises(UsageError, match=r"no training run to resume.*start a new run without --resume"):
             run(folder, resume=True)
     assert not list(tmp_path.iterdir())
 

@@ -58,11 +58,11 @@ SENTENCE_WORDS = range(4, 36)
 LONGEST_ENTITY = 12
 DEEPEST_RULE = 5
 
-SHARE_AMBIGUOUS = 0.25  # of names with several types, among all names
-SHARE_UNSEEN = 0.6  # of names that are not in train, among the other names of dev and test
+SHARE_AMBIGUOUS = 0.25  # share of names with several types, among all names
+SHARE_UNSEEN = 0.6  # share of names that are not in train, among the other names of dev and test
 SHARE_DEEP = 0.45  # probability that a rule is expanded further, if possible
-SHARE_WITHOUT_ENTITIES = 0.75  # of documents with one sentence without entities
-SHARE_OTHER = 0.25  # of sentences without a clause, among those with entities
+SHARE_WITHOUT_ENTITIES = 0.75  # share of documents with one sentence without entities
+SHARE_OTHER = 0.25  # share of sentences without a clause, among those with entities
 SHARE_OFF_TOPIC = 0.25
 
 NO_SPACE_BEFORE = frozenset({",", ".", ";", ":", "?", "!", ")", "”", "'s"})

@@ -122,7 +122,7 @@ class Audit:
             if not (self.out / AUDIT_FILE).is_file():
                 write_json(self.out / AUDIT_FILE, self._describe_audit())
             for fold in set(range(self.folds)) - set(todo):
-                tidy(self.get_folder(fold), keep_model=False)  # which a killed process may not have done
+                tidy(self.get_folder(fold), keep_model=False)  # a process that was killed may have left files
             for result in every:
                 write_failure(self.get_folder(result.task), result.failure)
                 yield result

@@ -66,7 +66,7 @@ def select_entities(
 
     The threshold is that of the settings if it is a single number, and otherwise fitted.
     """
-    mode = config.predict.fitted(sentences).select
+    mode = config.predict.fit_to(sentences).select
     types = sorted({type_ for one in confidences for _, _, type_ in one})
     candidates = ([Entity(*key, score) for key, score in one.items()] for one in confidences)
     predicted = [

@@ -37,7 +37,7 @@ class ScoreRow(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """Counts by gold type (row) and predicted type (column); the last row and column are no entity."""
+    """Counts by gold type (row) and predicted type (column); the last row and column are "no entity"."""
 
     names: Sequence[str | None]  # "" for the rarer types, None for no entity
     counts: Sequence[Sequence[int]]

@@ -24,11 +24,11 @@ from fencepost.data.text import WORD_SPLIT, CharSpan, Splitter, make_splitter, s
 from fencepost.errors import DataError, UsageError, quote, shorten
 
 DOCUMENT_BYTES = LINE_BYTES  # maximum size of a text, and of its annotations
-NAME_CHARACTERS = 50  # of a file name, which may have 255 bytes, with up to four for a character
+NAME_CHARACTERS = 50  # maximum length of a file name: 255 bytes, up to four for a character
 _OFFSETS = r"[0-9]{1,12} [0-9]{1,12}"
 _ENTITY = re.compile(rf"T\S*\t(?P<type>\S+) (?P<offsets>{_OFFSETS}(?:;{_OFFSETS})*)(?:\t(?P<text>.*))?")
 _OTHER = re.compile(r"[REAMN#*][^\t]*\t.*")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # by Windows
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # names that Windows reserves
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def read_document(
 
 
 def _parse_line(line: Line, text: str, options: ReadOptions, source: Source) -> CharSpan | Defect | None:
-    """Return the span of a line, why it is invalid, or None if it is no entity; may raise `ValueError`."""
+    """Return the span of a line, why it is invalid, or None if it has no entity; may raise `ValueError`."""
     if line.problem:
         raise ValueError(line.problem)
     if not line.text.strip():
@@ -160,7 +160,7 @@ def _convert_document(
     document = split_document(text, spans, splitter, name, name)
     annotations.note(WORD_SPLIT, times=document.words_split)
     starts, ends = [words[0][0] for words in document.offsets], [words[-1][1] for words in document.offsets]
-    invalid: dict[int, Defect] = {}  # by the index of the sentence
+    invalid: dict[int, Defect] = {}  # defects by the index of the sentence
     for problem in problems:
         affected = range(bisect_right(ends, problem.start), bisect_left(starts, problem.end))
         for index in affected:

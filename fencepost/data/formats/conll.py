@@ -21,7 +21,7 @@ from fencepost.data.source import Line, Reading, ReadSentence, Rejection, Source
 from fencepost.errors import DataError
 
 DOCUMENT_START = "-DOCSTART-"
-DOCUMENT_LINES = ("#begin document", "#end document")  # of CoNLL-2012
+DOCUMENT_LINES = ("#begin document", "#end document")  # comments of CoNLL-2012
 SENTENCE_LINES = 1_000_000  # if there are more, the file has no blank lines between sentences
 SENTENCE_CHARACTERS = 1 << 26
 DETECTION_LINES = 2000
@@ -298,6 +298,6 @@ CONLL = Format(
     write=text_writer(encode),
     find_obstacle=find_obstacle,
     overlaps="none",
-    keeps=frozenset(),  # it has the boundaries of documents but not their names
+    keeps=frozenset(),  # documents have boundaries but no names
     suffixes=(".conll", ".iob", ".iob2", ".bio", ".bmes", ".bioes", ".tsv"),
 )

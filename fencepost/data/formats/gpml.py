@@ -48,7 +48,7 @@ class _Draft:
     id: str | None
     doc: str | None
     pieces: list[str] = field(default_factory=list)
-    length: int = 0  # of all pieces
+    length: int = 0  # total length of the pieces
     words: list[tuple[int, int]] = field(default_factory=list)  # offsets of each <w>
     pos: list[str | None] = field(default_factory=list)
     spans: list[tuple[_Position, _Position, str]] = field(default_factory=list)  # start, end, type
@@ -233,7 +233,7 @@ def _split_text(draft: _Draft, splitter: Splitter, source: Source) -> Sentence:
 
 def encode(sentences: Iterable[Sentence], options: WriteOptions) -> Iterator[str]:  # noqa: ARG001
     yield f'<?xml version="1.0" encoding="UTF-8"?>\n<{ROOT}>\n'
-    document: tuple[str | None] | None = None  # of the open article; None before the first
+    document: tuple[str | None] | None = None  # document of the open article; None before the first
     for sentence in sentences:
         if document != (sentence.doc,):
             yield "</article>\n" * (document is not None)

@@ -141,9 +141,9 @@ class _Array:
     """
 
     buffer: str = ""
-    start: int = 0  # of the current element in the buffer
+    start: int = 0  # position of the current element in the buffer
     scanned: int = 0  # end of the parsed tokens in the buffer
-    line: int = 1  # of the position `start`
+    line: int = 1  # line of the position `start`
     depth: int = 0
     closed: bool = False  # whether the array has ended
     elements: int = 0

@@ -42,7 +42,7 @@ NOT_ACCEPTED = ("reject", "ignore")
 NO_SPANS = f"text without a list under {', '.join(SPAN_KEYS)}, read as one without entities"
 _STARTS, _ENDS = ("start", "start_offset"), ("end", "end_offset")
 _TYPES = ("label", "type", "entity_type")
-_TOKEN_INDICES = ("token_start", "token_end")  # of Prodigy; they are redundant
+_TOKEN_INDICES = ("token_start", "token_end")  # keys of Prodigy, which are redundant
 
 
 def fits(record: dict[str, Any]) -> bool:

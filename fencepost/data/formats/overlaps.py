@@ -35,7 +35,7 @@ def has_forbidden_overlap(entities: Iterable[Entity], allowed: Overlaps) -> bool
     ordered = sorted(entities, key=lambda entity: (entity.start, -entity.end))
     if allowed == "none":
         return any(one.end > two.start for one, two in itertools.pairwise(ordered))
-    ends: list[int] = []  # of the entities around the current one, the innermost last
+    ends: list[int] = []  # ends of the entities around the current one, the innermost last
     for entity in ordered:
         while ends and ends[-1] <= entity.start:
             ends.pop()

@@ -22,7 +22,7 @@ from fencepost.data.formats.json_records import Record, json_writer, name_kind, 
 from fencepost.data.source import BYTE_ORDER_MARK, Reading, Source
 from fencepost.errors import DataError, describe_error, quote
 
-PYTHON_BYTES = 1 << 22  # of a Python file, whose syntax tree takes about a hundred times as much memory
+PYTHON_BYTES = 1 << 22  # maximum for a Python file, whose syntax tree takes a hundred times as much memory
 _OTHERS = "annotation of a text other than its entities, skipped"
 _LIST = rb"(?:\s*#[^\n]*+\n)*\s*(?:[A-Za-z_]\w*\s*(?::[^=\n]{0,100})?=\s*)?(?:[\[(]\s*[\[(]|\[)\s*"
 _STRING = rb"""(?:[uU]?(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*)++"""

@@ -34,8 +34,8 @@ from fencepost.errors import require_extra
 _KNOWN = {*chain(*COLUMN_PARTS.values()), *SPAN_KEYS, "word", "token", "tag"}
 _COLUMNS = ("id", "doc", "text", "words", "entities")
 _LISTS = ("left", "right", "pos", "space_after")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")  # which XML cannot represent
-_ROWS = 1000  # that are written to Parquet at once
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")  # characters that XML cannot represent
+_ROWS = 1000  # number of rows that are written to Parquet at once
 
 
 def has_header(source: Source) -> bool:

@@ -107,7 +107,7 @@ def _join(sentences: list[list[Offsets]], spans: Sequence[CharSpan]) -> list[lis
 
 def find_uncrossed(starts: Sequence[int], spans: Iterable[Offsets]) -> list[int]:
     """Return the starts of sentences that are not inside a span."""
-    changes = [0] * (len(starts) + 1)  # of the number of spans that contain a start
+    changes = [0] * (len(starts) + 1)  # changes in the number of spans that contain a start
     for start, end in spans:
         changes[bisect_right(starts, start)] += 1
         changes[bisect_left(starts, end)] -= 1

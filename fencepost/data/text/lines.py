@@ -89,7 +89,7 @@ class _TextLine:
         self.width = self.indent + _count_columns(content)
         self.is_rule = _RULE.fullmatch(content) is not None
         mark, word, first = _MARK.match(content), _WORD.match(content), content[:1]
-        self.mark = mark and (mark[1] or mark[2].lower())  # of an item of a list
+        self.mark = mark and (mark[1] or mark[2].lower())  # the mark of a list item, if any
         self.first_width = _count_columns(word[0]) if word else 0
         self.is_new = not first.isalpha() or first.isupper()  # it may be the start of a sentence
 

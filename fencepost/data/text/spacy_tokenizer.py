@@ -35,7 +35,7 @@ def _load_blank(language: str) -> Language:
         import spacy
 
         nlp = spacy.blank(language)
-    except (AttributeError, ImportError, ValueError) as error:  # AttributeError: a module that is no language
+    except (AttributeError, ImportError, ValueError) as error:  # AttributeError: the module is not a language
         raise UsageError(
             f"there are no rules for the language {language!r}; give a language code such as en, de, zh or "
             "xx (any language). ja, ko, th and vi need spaCy (pip install 'fencepost[spacy]') and the "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fencepost.data.text.tokenizer import Token
 
-Offsets = tuple[int, int]  # of text[start:end]
+Offsets = tuple[int, int]  # start and end, as in text[start:end]
 
 LONG_WORD = 250  # characters; a longer sequence without white space is split
 _LONG_PUNCTUATION = 50  # characters; the rules take quadratic time on sequences of punctuation

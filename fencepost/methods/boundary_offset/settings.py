@@ -59,8 +59,8 @@ class BoundaryOffsetSettings(MethodSettings):
     )
     mean_over: Literal["sentences", "cells", "batch"] = Field(
         "sentences",
-        description="Mean that the loss is: of the sums of sentences, of the means over each sentence's "
-        "cells, or of all cells of a batch.",
+        description="Values that the loss averages: the sums of the sentences, the means over each "
+        "sentence's cells, or all cells of a batch.",
     )
 
     def idle(self, encoder: EncoderSettings) -> Iterator[str]:

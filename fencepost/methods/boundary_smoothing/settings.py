@@ -39,14 +39,14 @@ class BoundarySmoothingSettings(MethodSettings):
         None,
         ge=1,
         le=WIDEST,
-        description="Number of words from which on spans share an embedding of their length; by default one "
+        description="Number of words from which spans share an embedding of their length; by default one "
         "more than the longest training entity has.",
     )
     inside: bool = Field(
         False, description="Whether every word of a span adds to its score, not only the first and the last."
     )
 
-    def fitted(self, sentences: Sequence[Sentence]) -> Self:
+    def fit_to(self, sentences: Sequence[Sentence]) -> Self:
         """Return these settings with an embedding for each length of training entities."""
         if self.widest is not None:
             return self

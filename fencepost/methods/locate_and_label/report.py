@@ -14,7 +14,7 @@ from fencepost.methods.locate_and_label.spans import Spans, enumerate_spans, pai
 
 STAGES = ("seeds", "after the filter", "after the regressor", "labelled", "selected")
 FARTHEST = 4
-"""Number of words from which on offsets are counted together."""
+"""Number of words from which offsets are counted together."""
 
 
 class LocateAndLabelReport(Report):

@@ -30,7 +30,7 @@ _OTHER = {
     "options": "other options",
     "shards": "another input",
 }
-_SIGNATURE = {"command": "predict"}  # of every job and manifest, with a version
+_SIGNATURE = {"command": "predict"}  # in every job and manifest, with a version
 _TEMPORARY = (_JOB, f"*{_PART}", f"*{_TRIES}", "[0-9]" * 5 + ".json")  # in `unfinished/`
 _INPUT_KEYS = ("input", "format", "input_bytes", "input_sha256", "parts", "rejected")
 

@@ -101,7 +101,7 @@ def _underline_entities(text: str, spans: Sequence[Span], colours: dict[str, str
 def _assign_lanes(spans: Sequence[Span]) -> list[int]:
     """Return the lane of each entity's line; entities that overlap have different lanes."""
     lanes = [0] * len(spans)
-    ends: list[int] = []  # of the last entity in each lane
+    ends: list[int] = []  # end of the last entity in each lane
     for index in sorted(range(len(spans)), key=lambda one: (spans[one].start, -spans[one].end)):
         span = spans[index]
         lane = next((number for number, end in enumerate(ends) if end <= span.start), len(ends))

@@ -91,7 +91,7 @@ def test_auto_selects_keep_all_if_training_entities_overlap() -> None:
     flat = [Sentence(["a", "b"], [Entity(0, 1, "A"), Entity(1, 2, "B")])]
     for sentences, select in ((nested, "keep-all"), (crossing, "keep-all"), (flat, "flat")):
         assert Model.build(config_of(), sentences).config.predict.select == select
-        assert BoundaryOffsetPredict(select="nested").fitted(sentences).select == "nested"
+        assert BoundaryOffsetPredict(select="nested").fit_to(sentences).select == "nested"
 
 
 def test_types_are_prompts_or_an_embedding() -> None:

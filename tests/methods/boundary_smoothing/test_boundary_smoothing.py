@@ -633,18 +633,18 @@ def of_lengths(lengths: list[int]) -> list[Sentence]:
 )
 def test_widest_is_one_more_than_the_longest_entity(lengths: list[int], widest: int) -> None:
     """Each entity length has its own embedding, and all longer spans share another one."""
-    fitted = BoundarySmoothingSettings().fitted(of_lengths(lengths))
+    fitted = BoundarySmoothingSettings().fit_to(of_lengths(lengths))
     assert fitted == BoundarySmoothingSettings(widest=widest)
 
 
 def test_widest_is_fitted_to_all_entities() -> None:
     sentences = [Sentence(["w"] * 9, [Entity(0, 9, "A"), Entity(2, 4, "B")]), Sentence(["w"])]
-    assert BoundarySmoothingSettings().fitted(sentences).widest == 10
+    assert BoundarySmoothingSettings().fit_to(sentences).widest == 10
 
 
 def test_explicit_widest_is_kept() -> None:
     settings = BoundarySmoothingSettings(widest=7)
-    assert settings.fitted(of_lengths([1, 2])) is settings
+    assert settings.fit_to(of_lengths([1, 2])) is settings
 
 
 def test_initial_word_scores_are_0() -> None:
