@@ -167,8 +167,8 @@ def make_more_table() -> str:
     )
     rows = [
         [
-            *("[combine several models](#combine-models)", "several trainings", "`fencepost combine`"),
-            "the sum of the trainings and of the prediction times",
+            *("[combine several models](#combine-models)", "several models to train", "`fencepost combine`"),
+            "the sum of their training times and of the prediction times",
             f"{percent(best)} with the best member, {percent(combination)} with all four",
         ],
         [

@@ -73,8 +73,8 @@ class TrainingSettings(Settings):
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="Number format of the computation; auto is bfloat16 for pretrained encoders on processors "
-        "that have instructions for it (AVX-512 BF16 or AMX), else float32.",
+        description="Number format of the computation; auto is bfloat16 for pretrained encoders on a "
+        "processor with instructions for it (AVX-512 BF16 or AMX), else float32.",
     )
     seed: int = Field(1, ge=0, le=2**32 - 1, description="Seed of everything random in training.")
 

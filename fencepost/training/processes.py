@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -38,8 +39,8 @@ def choose_precision(name: str, device: torch.device, *, pretrained: bool) -> st
     """Return the number format of the computation; `auto` depends on the processor."""
     if name != "auto":
         return name
-    has_instructions = getattr(torch.cpu, "get_capabilities", dict)()  # PyTorch 2.8 cannot tell
-    is_fast = any(has_instructions.get(name) for name in ("avx512_bf16", "amx_bf16"))
+    capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # absent in PyTorch 2.8
+    is_fast = any(capabilities.get(instructions) for instructions in ("avx512_bf16", "amx_bf16"))
     return "bfloat16" if is_fast and pretrained and device.type == "cpu" else "float32"
 
 
