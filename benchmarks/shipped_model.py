@@ -89,7 +89,7 @@ def read_mentions(data: Path) -> list[Sentence]:
 
 RECIPES = {
     "names": Recipe(
-        ["method.name=boundary-smoothing", "training.epochs=4", "training.seed=1"],
+        ["method.name=boundary-smoothing", "training.epochs=6", "training.seed=1"],
         BGE,
         read_names,
         find_names,

@@ -32,7 +32,9 @@ def test_card_folder_and_script_agree(name) -> None:
     assert result["settings"] == list(RECIPES[name].settings)
     recipe = Config.compose(changes=result["settings"])
     config = saved.parse_config()
-    chosen = {"encoder_learning_rate": config.training.encoder_learning_rate}  # by the encoder's width
+    chosen = {  # by the width of the encoder and the processor
+        name: getattr(config.training, name) for name in ("encoder_learning_rate", "precision")
+    }
     assert config.method.name == recipe.method.name
     assert config.training == recipe.training.model_copy(update=chosen)
     assert config.predict.threshold == result["threshold"]
