@@ -133,7 +133,7 @@ def make_distil_table() -> str:
     for line in lines:
         if line["student"] is not None:
             teacher, _, layers = line["student"].rpartition("-")
-            scores = {**line["teacher"], "seed": line["seed"], "commit": line["commit"]}
+            scores = {**line["teacher"], **{name: line[name] for name in ("seed", "commit", "date")}}
             groups.setdefault(f"teacher: {TEACHERS[teacher]}", []).append(scores)
             groups.setdefault(f"student of {TEACHERS[teacher]}: MiniLM, {layers} layers", []).append(line)
     rows = []
@@ -209,8 +209,9 @@ def make_consensus_table() -> str:
             [{key: one[key] for key in ("precision", "recall", "f1", "ece")} for one in of_model]
         )
         numbers = [percent(scores[name]) for name in ("precision", "recall", "f1")]
-        rows.append([title, str(len(lines)), *numbers, f"{scores['ece']['mean']:.3f}"])
-    return format_table(["model", "seeds", "precision", "recall", "F1", "ECE"], rows)
+        ece = f"{scores['ece']['mean']:.3f}"
+        rows.append([title, str(len(lines)), *numbers, ece, list_commits(lines)])
+    return format_table(["model", "seeds", "precision", "recall", "F1", "ECE", "commit"], rows)
 
 
 def make_suggest_table() -> str:
