@@ -1,16 +1,18 @@
 """How many names a model finds in 60 everyday texts, and how many of its entities are not names.
 
-    python -m benchmarks.everyday [MODEL]
+    python -m benchmarks.everyday [MODEL] [--language de]
 
 `everyday.jsonl` has the names that a careful reader expects (`names`), and those that are not wrong either
 (`optional`: names inside names, other boundaries). It was written before the model was trained, and is not
-used to choose anything. Prints one JSON object as its last line.
+used to choose anything. `--language` takes the German, Russian or Chinese sentences of
+`other_languages.jsonl` instead. Prints one JSON object as its last line.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,25 +22,33 @@ if TYPE_CHECKING:
     from fencepost import Recogniser
 
 TEXTS = Path(__file__).with_suffix(".jsonl")
+OTHER_LANGUAGES = TEXTS.with_name("other_languages.jsonl")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("model", nargs="?")
+    parser.add_argument("--language", choices=("de", "ru", "zh"))
     arguments = parser.parse_args()
     import fencepost
 
-    result = score_everyday(fencepost.load(arguments.model))
+    rows = read_texts(OTHER_LANGUAGES if arguments.language else TEXTS)
+    texts = [row for row in rows if row.get("language") == arguments.language]
+    result = score_everyday(fencepost.load(arguments.model), texts)
     for line in result.pop("lines"):
         say(line)
     report({"benchmark": "everyday", **machine(), **result})
 
 
-def score_everyday(ner: Recogniser) -> dict[str, Any]:
+def read_texts(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def score_everyday(ner: Recogniser, texts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the shares of expected names and of wrong output, and a line about each text with an error."""
     counts = dict.fromkeys(("names", "right_boundaries", "right", "output", "wrong_boundaries", "no_name"), 0)
     lines = []
-    for row in map(json.loads, TEXTS.read_text(encoding="utf-8").splitlines()):
+    for row in texts:
         expected = {(name["start"], name["end"]): name["type"] for name in row["names"]}
         known = {*expected, *((name["start"], name["end"]) for name in row["optional"])}
         output = {(entity.start, entity.end): entity.type for entity in ner(row["text"])}

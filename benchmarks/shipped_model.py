@@ -36,8 +36,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import RESULTS, ROOT, code_version, corpora, find_encoder, machine, report, say
-from benchmarks.everyday import score_everyday
+from benchmarks.everyday import TEXTS, read_texts, score_everyday
 from benchmarks.names import change_words, find_names, guess_tags, map_types, take_free, vary_case
+from benchmarks.quality import MULTILINGUAL
 from fencepost import Recogniser, Sentence, __version__, load
 from fencepost.config import Config
 from fencepost.data import read
@@ -113,7 +114,9 @@ def main() -> None:
     parser.add_argument("--install", action="store_true")
     parser.add_argument("--trial", action="store_true", help="only score on development data")
     parser.add_argument("--wnut17", action="store_true")
-    parser.add_argument("--encoder", choices=("minilm", BGE), help="encoder instead of that of the recipe")
+    parser.add_argument(
+        "--encoder", choices=("minilm", BGE, MULTILINGUAL), help="encoder instead of that of the recipe"
+    )
     parser.add_argument("--card", action="store_true", help="write the cards again and do nothing else")
     parser.add_argument("--set", action="append", default=[], dest="changes", metavar="KEY=VALUE")
     arguments = parser.parse_args()
@@ -142,7 +145,7 @@ def run(arguments: argparse.Namespace, data: Path) -> dict[str, Any]:
     ner = load(arguments.folder, engine="int8")
     result |= score(ner, tested)
     if arguments.name == "names":
-        result["everyday"] = score_everyday(ner)
+        result["everyday"] = score_everyday(ner, read_texts(TEXTS))
         for line in result["everyday"].pop("lines"):
             say(line)
     if arguments.against is not None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import fencepost
-from benchmarks.everyday import TEXTS, score_everyday
+from benchmarks.everyday import OTHER_LANGUAGES, TEXTS, read_texts, score_everyday
 from benchmarks.names import change_words, find_names, guess_tags, map_types, vary_case
 from benchmarks.shipped_model import RECIPES, SCORES, drop_final_punctuation, list_files, make_card, misspell
 from fencepost import Entity, Sentence
@@ -158,9 +158,9 @@ def test_changes_of_texts_keep_entities_and_word_lengths() -> None:
 
 
 def test_offsets_of_everyday_texts_match_their_names() -> None:
-    rows = [json.loads(line) for line in TEXTS.read_text(encoding="utf-8").splitlines()]
+    rows = read_texts(TEXTS)
     assert len(rows) == 60
-    for row in rows:
+    for row in (*rows, *read_texts(OTHER_LANGUAGES)):
         for name in (*row["names"], *row["optional"]):
             assert row["text"][name["start"] : name["end"]] == name["text"]
 
@@ -175,9 +175,9 @@ def test_everyday_scores_count_right_and_wrong_boundaries() -> None:
             spans += [(start, start + 1, "x") for start, _, _ in spans]
             return [type("Span", (), {"start": s, "end": e, "type": t})() for s, e, t in spans]
 
-    rows = [json.loads(line) for line in TEXTS.read_text(encoding="utf-8").splitlines()]
+    rows = read_texts(TEXTS)
     with_names = sum(bool(row["names"]) for row in rows)
-    result = score_everyday(Double())  # type: ignore[arg-type]
+    result = score_everyday(Double(), rows)  # type: ignore[arg-type]
     assert result["right_boundaries"] == result["right"] == with_names
     assert (result["output"], result["wrong_boundaries"], result["no_name"]) == (
         2 * with_names,
