@@ -19,6 +19,8 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    import torch
+
     from fencepost import Entity, Sentence
     from fencepost.evaluation import Evaluation
 
@@ -104,6 +106,16 @@ def machine() -> dict[str, Any]:
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
     }
+
+
+def training_precision(setting: str) -> torch.autocast:
+    """Return the context in which training computes on this processor, with a pretrained encoder."""
+    import torch
+
+    from fencepost.training.processes import choose_precision
+
+    is_half = choose_precision(setting, torch.device("cpu"), pretrained=True) == "bfloat16"
+    return torch.autocast("cpu", torch.bfloat16, enabled=is_half)
 
 
 def code_version() -> str:

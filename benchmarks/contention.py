@@ -116,9 +116,9 @@ def make_pytorch_tasks(sentences: Sequence[Any], changes: Sequence[str]) -> dict
     from fencepost.config import Config
     from fencepost.methods.model import Model
     from fencepost.runtime.pytorch import make_predictor
+    from fencepost.training import processes
     from fencepost.training.batches import LengthGroupedBatches
     from fencepost.training.optimizer import make_parameter_groups
-    from fencepost.training.processes import choose_precision
 
     torch.manual_seed(0)
     model = Model.build(Config.compose(changes=list(changes)), sentences)
@@ -128,7 +128,8 @@ def make_pytorch_tasks(sentences: Sequence[Any], changes: Sequence[str]) -> dict
     batches = cycle([model.collate([sentences[index] for index in batch]) for batch in grouped])
     optimizer = torch.optim.AdamW(make_parameter_groups(model, settings), fused=True)
     predictor = make_predictor(model)
-    half = choose_precision(settings.precision, torch.device("cpu"), pretrained=True) == "bfloat16"
+    choose = getattr(processes, "choose_precision", lambda name, *_, **__: name)  # for `--against`
+    half = choose(settings.precision, torch.device("cpu"), pretrained=True) == "bfloat16"
 
     def train() -> None:
         model.train()

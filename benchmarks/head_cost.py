@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.common import corpora, machine, report, say
+from benchmarks.common import corpora, machine, report, say, training_precision
 from fencepost.config import Config
 from fencepost.data import read
 from fencepost.data.entity import Sentence
@@ -71,8 +71,10 @@ def timed(function: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def step(module: nn.Module, optimiser: torch.optim.Optimizer, loss: Callable[[], Tensor]) -> None:
-    torch.autograd.backward(loss())
+def step(module: nn.Module, optimiser: torch.optim.Optimizer, compute_loss: Callable[[], Tensor]) -> None:
+    with training_precision("auto"):
+        loss = compute_loss()
+    torch.autograd.backward(loss)
     nn.utils.clip_grad_norm_(module.parameters(), CLIP)
     optimiser.step()
     optimiser.zero_grad()
