@@ -22,7 +22,7 @@ from fencepost.encoder.scratch import Scratch
 from fencepost.encoder.settings import BLOCK, SHAPE_SIZE, EncoderSettings, LSTMSettings
 from fencepost.encoder.vectors import read_vectors
 from fencepost.encoder.vocabulary import VOCABULARY_FILE, read_vocabulary
-from fencepost.errors import DataError, UsageError
+from fencepost.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +180,6 @@ class BiLSTM(nn.Module):
 
 def _choose_block(settings: EncoderSettings, sentences: Sequence[Sentence]) -> EncoderSettings:
     """Return the settings with blocks of sentences, if the training data has documents with several."""
-    if settings.block and settings.context:
-        raise UsageError("encoder.block and encoder.context are both set; give one of them")
     if settings.block is not None:
         return settings
     has_blocks = settings.name != "scratch" and not settings.context and has_documents(sentences)

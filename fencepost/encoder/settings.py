@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fencepost.data.entity import Sentence
 from fencepost.data.text.lines import Lines
 from fencepost.data.text.profile import find_frequent_words, find_usual_scripts
+from fencepost.errors import UsageError
 from fencepost.settings import MOST_LAYERS, WIDEST, Settings
 
 LARGEST_WINDOW = 1_000_000
@@ -119,6 +120,12 @@ class EncoderSettings(Settings):
     lstm: LSTMSettings = LSTMSettings()
     scratch: ScratchSettings = ScratchSettings()
     features: FeatureSettings = FeatureSettings()
+
+    @model_validator(mode="after")
+    def _check_context(self) -> Self:
+        if self.block and self.context:
+            raise UsageError("encoder.block and encoder.context are both set; set one of them to 0")
+        return self
 
 
 class TextProfile(Settings):

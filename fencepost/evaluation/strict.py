@@ -190,15 +190,17 @@ def fit_threshold(matches: Matches) -> float | None:
 
     With calibrated confidences, no other threshold has a higher expected F1 (Lipton et al., ECML 2014): one
     more prediction raises F1 if its probability is above F1 / 2. The confidence at which F1 is highest on the
-    same predictions depends more on chance. The threshold is not below the lowest confidence.
+    same predictions depends more on chance. The threshold is not below the lowest confidence, nor above the
+    highest one of a correct prediction.
     """
     order = np.argsort(-matches.predicted.score, kind="stable")
-    correct = matches.predicted.matched[order]  # [N], by descending confidence
+    scores, correct = matches.predicted.score[order], matches.predicted.matched[order]  # [N], descending
     if not correct.any():
         return None
-    best = (2 * np.cumsum(correct) / (np.arange(1, len(correct) + 1) + len(matches.gold))).max()
-    temperature = Temperature.fit(matches.predicted.score, matches.predicted.matched)
-    return float(temperature.undo(np.array([best / 2])).clip(matches.predicted.score.min())[0])
+    f1 = 2 * np.cumsum(correct) / (np.arange(1, len(correct) + 1) + len(matches.gold))
+    best = f1[np.append(scores[1:] < scores[:-1], True)].max()  # no threshold lies between equal confidences
+    fitted = Temperature.fit(scores, correct).undo(np.array([best / 2]))
+    return float(fitted.clip(scores[-1], scores[correct][0])[0])
 
 
 def match(gold: Iterable[Sentence], predicted: Iterable[Sentence]) -> Matches:

@@ -72,7 +72,7 @@ class PredictSettings(Settings):
     threshold: Annotated[float | dict[str, float] | None, PlainValidator(_parse_threshold)] = Field(
         None,
         description="Minimum confidence of an entity, before calibration: a number, or one for each type; by "
-        "default the best on the development data.",
+        "default fitted to the development data.",
     )
     trim: tuple[TrimKind, ...] | None = Field(
         None,

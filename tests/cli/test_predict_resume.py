@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from fencepost.data import read
+from fencepost.data import read, write
 from fencepost.data.entity import Entity
 from fencepost.runtime.prediction import lines as lines_module
 from fencepost.runtime.prediction.lines import cut_to_whole_lines
+from fencepost.runtime.pytorch import save_model
 from fencepost.runtime.recogniser import Recogniser
 from tests.cli.conftest import heed_ctrl_c
 from tests.runtime import models
@@ -291,3 +292,24 @@ def test_full_disk_message_names_the_file_and_suggests_resume(run, small_model, 
     message = run("predict", small_model, "--input", source, "--output", out, code=1).stderr
     assert "full.jsonl: cannot be written: No space left on device; when it is writable again" in message
     assert "--resume" in message
+
+
+@pytest.mark.parametrize("changes", [{"block": 40}, {"context": 1}])
+def test_resumed_run_reads_the_context_of_its_first_sentence(run, tmp_path, changes):
+    bert = {"name": str(models.save_bert(tmp_path / "bert")), "lstm": {"size": 0}}
+    save_model(models.random_model("boundary-smoothing", bert | changes), tmp_path / "model")
+    write(models.sentences(40), tmp_path / "in.jsonl")
+    out = tmp_path / "out.jsonl"
+    arguments = ["predict", tmp_path / "model", "--input", tmp_path / "in.jsonl", "--output", out]
+
+    def predict(*more: object) -> list[dict[str, Any]]:
+        run(*arguments, *more)
+        records = map(json.loads, out.read_text(encoding="utf-8").splitlines())
+        return [entity for record in records for entity in record["entities"]]
+
+    whole = predict()
+    lines = out.read_text(encoding="utf-8").splitlines(keepends=True)
+    for count in (2, 13, 29, 35):
+        out.write_text("".join(lines[:count]), encoding="utf-8")
+        for ours, theirs in zip(predict("--resume"), whole, strict=True):
+            assert ours == theirs | {"score": pytest.approx(theirs["score"], abs=1e-5)}

@@ -63,6 +63,19 @@ def test_fitted_threshold_is_half_of_the_best_f1_once_calibrated() -> None:
     assert fit_threshold(scored(3)) is None
 
 
+def test_fitted_threshold_does_not_depend_on_the_order_of_equal_confidences() -> None:
+    empty, entity = sentence(1), Entity(0, 1, "A")
+    pairs = [(sentence(1, entity), sentence(1, replace(entity, score=0.9)))] * 5
+    pairs += [(empty, sentence(1, replace(entity, score=score))) for score in [0.9] * 5 + [0.2] * 20]
+    first, last = fit_threshold(compare(pairs)), fit_threshold(compare(pairs[::-1]))
+    assert first == pytest.approx(last)
+
+
+def test_fitted_threshold_leaves_a_correct_prediction() -> None:
+    """A few predictions among many are not enough to calibrate them."""
+    assert fit_threshold(scored(1, (0.995, False), (0.99, True), *[(0.98, False)] * 500)) == 0.99
+
+
 @pytest.mark.parametrize(("power", "missed"), [(1, 0), (1.5, 0), (1, 400), (0.3, 100)])
 def test_fitted_threshold_has_the_best_f1_of_many_other_predictions(power: float, missed: int) -> None:
     """Of confidences that are the probabilities of being correct, and of others that only grow with these."""

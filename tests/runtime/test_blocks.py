@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, islice, pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencepost.config import Config
 from fencepost.data.entity import Sentence
 from fencepost.encoder.encoder import Encoder
 from fencepost.encoder.settings import BLOCK, EncoderSettings
@@ -20,6 +22,7 @@ from fencepost.runtime.loading import load
 from fencepost.runtime.pytorch import save_model
 from fencepost.runtime.recogniser import Recogniser
 from fencepost.training.combining import combine
+from fencepost.training.start import Start
 from tests.methods.running import recogniser_of
 from tests.runtime import models
 from tests.runtime.doubles import Double, everything
@@ -71,9 +74,14 @@ def test_encoders_from_scratch_have_no_blocks() -> None:
     assert Encoder.build(EncoderSettings(**models.SCRATCH), DOCUMENT).settings.block == 0
 
 
-def test_blocks_and_context_exclude_each_other(bert: dict[str, Any]) -> None:
+def test_blocks_and_context_exclude_each_other(bert: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"encoder\.block and encoder\.context"):
-        Encoder.build(EncoderSettings(**bert, block=50, context=1), DOCUMENT)
+        EncoderSettings(**bert, block=50, context=1)
+    save_model(models.random_model("boundary-smoothing", bert | {"block": 30}), tmp_path / "model")
+    settings = Start(tmp_path / "model").read_settings()
+    with pytest.raises(UsageError, match="set one of them to 0"):
+        Config.compose(changes=["encoder.context=1"], base=settings)
+    assert Config.compose(changes=["encoder.context=1", "encoder.block=0"], base=settings)
 
 
 # Prediction

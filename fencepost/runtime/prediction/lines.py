@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
@@ -124,7 +124,7 @@ def find_rest(texts: Iterable[Text], path: Path) -> Rest:
 
 
 def _make_chunks(texts: Iterator[Text]) -> Iterator[list[Text]]:
-    """Yield the chunks of the recogniser, or single texts if their words are given."""
+    """Yield the chunks of the recogniser, or documents, which are context, if the words are given."""
     first = next(texts, None)
     if first is None:
         return iter(())
@@ -132,8 +132,14 @@ def _make_chunks(texts: Iterator[Text]) -> Iterator[list[Text]]:
     return (
         chunk_texts(texts, lambda text: len(text.text))
         if first.sentences is None
-        else ([text] for text in texts)
+        else (list(document) for _, document in groupby(texts, _get_document))
     )
+
+
+def _get_document(text: Text) -> object:
+    """Return the document of a sentence; without a name, each is one of its own."""
+    doc = text.sentences[0].doc if text.sentences else None
+    return object() if doc is None else doc
 
 
 def _starts_line(path: Path, start: int, text: Text) -> bool:
