@@ -358,6 +358,13 @@ def test_several_labels_on_one_span_are_several_entities(reading):
     assert [e.key for e in sentence.entities] == [(0, 1, "NAME"), (0, 1, "PER")]
 
 
+def test_sentences_of_one_text_are_one_document(reading):
+    texts = ["Ada left. She met Charles.", "Ada left.", "Ada left. She met Charles."]
+    records = [{"text": text, "spans": []} for text in texts] + [{"id": 7, "text": texts[0], "spans": []}]
+    docs = [sentence.doc for sentence in reading("\n".join(map(json.dumps, records)))]
+    assert docs == ["line-1", "line-1", None, "line-3", "line-3", "7", "7"]
+
+
 def test_span_across_sentences_joins_them(reading):
     [sentence] = reading(lines({"text": TEXT, "spans": [{"start": 22, "end": 33, "label": "X"}]}))
     assert sentence.phrase(sentence.entities[0]) == "London . Yes"
