@@ -20,6 +20,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from fencepost.config import Config
 from fencepost.data.files import read_json, read_json_object
 from fencepost.data.output import raise_write_errors, whole_file
 from fencepost.errors import DataError
@@ -145,10 +146,12 @@ def seal(checkpoint: Path) -> None:
         stream.write(json.dumps(sums, indent=2).encode() + b"\n")
 
 
-def load_model(folder: Path, model: Model) -> None:
-    """Load the weights, and the settings of prediction, which may have been tuned."""
+def load_model(folder: Path, model: Model) -> Config:
+    """Load the weights, and the settings of prediction, which may have been tuned; return all settings."""
     load_weights(model, folder)
-    model.set_predict(read_saved_config(folder).parse_config().predict)
+    config = read_saved_config(folder).parse_config()
+    model.set_predict(config.predict)
+    return config
 
 
 def load_best(folder: Path, records: Sequence[Record], model: Model) -> None:

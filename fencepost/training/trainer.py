@@ -289,7 +289,10 @@ class Trainer:
                 f"{path}: this training run has {state['processes']} processes and cannot continue with "
                 f"{self.processes}; resume it with the same number (torchrun --nproc-per-node times --nnodes)"
             )
-        checkpoints.load_model(path, self.model)
+        saved = checkpoints.load_model(path, self.model).training
+        if self.settings.precision == "auto":  # as the training began, perhaps on another processor
+            self.precision = saved.precision
+            self.model.set_training(self.resolve_settings())
         checkpoints.load_optimizer(path, self.optimizer, self.schedule)
         self.step, self.records = state["step"], state["records"]
         self._start_sums()

@@ -378,6 +378,22 @@ def test_auto_computes_in_the_precision_that_it_stands_for(
     assert not same_weights(weights(tmp_path / "auto"), weights(tmp_path / "half"))
 
 
+def test_resumed_training_keeps_its_precision_on_another_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    run(tmp_path / "whole", config(precision="bfloat16"))
+    monkeypatch.setattr("fencepost.training.trainer.choose_precision", lambda *_, **__: "bfloat16")
+    with before_step(20, interrupt), pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "parts")
+    monkeypatch.undo()
+    run(tmp_path / "parts", resume=True)
+    assert same_weights(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
+    assert read_saved_config(tmp_path / "parts").parse_config().training.precision == "bfloat16"
+
+
 @pytest.mark.parametrize("precision", ["fp16", "fp8"])
 def test_refuses_an_unsupported_launch_precision(
     precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
