@@ -102,7 +102,7 @@ def _parse_record(
         sentences = [replace(sentence, id=id_, doc=doc, meta=extra)]
     else:
         document = split_document(text, spans, splitter, id_ or doc, doc or id_)
-        of_text = None if len(document.sentences) == 1 else f"line-{line}"  # several are context of each other
+        of_text = None if len(document.sentences) == 1 else f"line-{line}"  # several are each other's context
         sentences = [replace(one, doc=one.doc or of_text, meta=extra) for one in document.sentences]
         split = document.words_split
     if span_key is None:
