@@ -108,7 +108,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def training_precision(setting: str) -> torch.autocast:
+def use_training_precision(setting: str) -> torch.autocast:
     """Return the context in which training computes on this processor, with a pretrained encoder."""
     import torch
 

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.common import corpora, machine, report, say, training_precision
+from benchmarks.common import corpora, machine, report, say, use_training_precision
 from fencepost.config import Config
 from fencepost.data import read
 from fencepost.data.entity import Sentence
@@ -71,8 +71,13 @@ def timed(function: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def step(module: nn.Module, optimiser: torch.optim.Optimizer, compute_loss: Callable[[], Tensor]) -> None:
-    with training_precision("auto"):
+def step(
+    module: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    precision: torch.autocast,
+    compute_loss: Callable[[], Tensor],
+) -> None:
+    with precision:
         loss = compute_loss()
     torch.autograd.backward(loss)
     nn.utils.clip_grad_norm_(module.parameters(), CLIP)
@@ -100,12 +105,13 @@ def measure_training(model: Model, bare: Bare, batches: list[list[Sentence]], ro
     our_optimiser = torch.optim.AdamW(make_parameter_groups(model, settings), fused=True)
     rate = settings.compute_encoder_rate(model.encoder.embedder.width)
     bare_optimiser = torch.optim.AdamW(bare.parameters(), lr=rate, fused=True)
+    precision = use_training_precision(settings.precision)
     model.train()
     bare.train()
 
     def our_step(batch: list[Sentence]) -> Callable[[], None]:
         tensors = model.collate(batch)
-        return lambda: step(model, our_optimiser, lambda: model(tensors)["loss"])
+        return lambda: step(model, our_optimiser, precision, lambda: model(tensors)["loss"])
 
     def bare_step(batch: list[Sentence]) -> Callable[[], None]:
         ids, mask = bare.pad(batch)
@@ -114,7 +120,7 @@ def measure_training(model: Model, bare: Bare, batches: list[list[Sentence]], ro
         def loss() -> Tensor:
             return nn.functional.cross_entropy(bare(ids, mask).flatten(0, 1), labels.flatten())
 
-        return lambda: step(bare, bare_optimiser, loss)
+        return lambda: step(bare, bare_optimiser, precision, loss)
 
     return alternate([[our_step(b) for b in batches], [bare_step(b) for b in batches]], rounds)
 

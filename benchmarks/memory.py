@@ -30,7 +30,7 @@ import sys
 import time
 from typing import Any
 
-from benchmarks.common import ROOT, corpora, machine, report, say, training_precision
+from benchmarks.common import ROOT, corpora, machine, report, say, use_training_precision
 
 JOBS = (
     "train",
@@ -94,7 +94,7 @@ def run(job: str, method: str, folder_of_model: str | None) -> dict[str, Any]:
         if job == "train_600_words":
             batches = [model.split([join(sentences, 600), *sentences[: size - 1]])] * 3
         optimiser = torch.optim.AdamW(make_parameter_groups(model, model.config.training), fused=True)
-        precision = training_precision(config.training.precision)
+        precision = use_training_precision(config.training.precision)
         model.train()
         start = time.perf_counter()
         for batch in batches:

@@ -58,9 +58,8 @@ class TsvSentence:
     length: int  # total length of the texts, with line ends between them
     words: list[tuple[int, int]] = field(default_factory=list)
     annotations: list[Annotation] = field(default_factory=list)
-    numbers: dict[str, int] = field(
-        default_factory=dict
-    )  # annotations of the last sentence: number to index in `annotations`
+    # annotations of the last sentence: number to index in `annotations`
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def shares(self, row: Line, word: int) -> bool:
         """Return whether an entity that starts or ends with this word also occurs in a line elsewhere."""

@@ -56,9 +56,8 @@ def find_cells(gold: Gold, lengths: Tensor, labels: Labels) -> LabelledCells:
 def make_targets(cells: LabelledCells, block: Block, types: int) -> Tensor:
     """Return the gold labels of the block's cells, `[b, I, J, C]`; cell (j, i) repeats cell (i, j)."""
     sentences, first, end, length = block
-    index = np.full(
-        max(max(sentences), cells.sentence.max(initial=0)) + 1, -1
-    )  # position of each sentence in the block
+    # position of each sentence in the block
+    index = np.full(max(max(sentences), cells.sentence.max(initial=0)) + 1, -1)
     index[sentences] = np.arange(len(sentences))
     targets = np.full((len(sentences), end - first, length, types), OUT_OF_RANGE, dtype=np.int64)
     for row, column in ((cells.start, cells.last), (cells.last, cells.start)):

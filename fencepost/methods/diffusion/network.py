@@ -73,9 +73,8 @@ class Diffusion(Network[DenoisedScores]):
         count = (entities < len(gold.start)).sum(dim=1, keepdim=True)
         order = torch.rand(shape, generator=generator, device=device).argsort(dim=1)  # a permutation
         first = torch.randint(2**30, (batch, 1), generator=generator, device=device)
-        chosen = entities.gather(
-            1, (order + first) % count.clamp(min=1)
-        )  # a random choice gets one repeat more
+        # which entities get one repeat more is random
+        chosen = entities.gather(1, (order + first) % count.clamp(min=1))
         left = functional.pad(gold.start, (0, 1))[chosen]
         right = functional.pad(gold.end, (0, 1))[chosen] - 1
         right = torch.where(count == 0, last, right)
