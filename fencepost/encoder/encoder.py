@@ -10,11 +10,11 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fencepost.data.context import has_documents
 from fencepost.data.entity import Sentence
 from fencepost.encoder.arrays import NAMED, Vocabulary
+from fencepost.encoder.bilstm import run_bilstm
 from fencepost.encoder.embedder import Batch, Embedder, to_tensors
 from fencepost.encoder.features import WordVectors, build_vocabulary, make_features
 from fencepost.encoder.inputs import InputReader
@@ -169,13 +169,7 @@ class BiLSTM(nn.Module):
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """Map `[B, T, d]` to `[B, T, size]`, with zeros for padding."""
-        packed = pack_padded_sequence(
-            self.dropout(vectors).float(), lengths.cpu(), batch_first=True, enforce_sorted=False
-        )
-        with torch.autocast(vectors.device.type, enabled=False):  # bfloat16 has no packed LSTM on CPUs
-            packed, _ = self.lstm(packed)
-        output, _ = pad_packed_sequence(packed, batch_first=True, total_length=vectors.shape[1])
-        return output
+        return run_bilstm(self.lstm, self.dropout(vectors), lengths)
 
 
 def _choose_block(settings: EncoderSettings, sentences: Sequence[Sentence]) -> EncoderSettings:

@@ -9,10 +9,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from fencepost.data.entity import Sentence
 from fencepost.encoder.arrays import NAMED, PAD, Vocabulary, get_shape
+from fencepost.encoder.bilstm import run_bilstm
 from fencepost.encoder.embedder import Batch
 from fencepost.encoder.settings import EncoderSettings
 
@@ -45,7 +45,7 @@ class Characters(Feature):
         super().__init__()
         self.width = width
         self.embedding = nn.Embedding(NAMED + len(names), size, padding_idx=PAD)
-        self.reader: nn.Module
+        self.reader: nn.Conv1d | nn.LSTM
         if kind == "cnn":
             self.reader = nn.Conv1d(size, width, kernel_size=3, padding=1)
         else:
@@ -59,10 +59,7 @@ class Characters(Feature):
             words = states.masked_fill(padding, float("-inf")).amax(dim=2).tanh()  # [W, width]
         else:
             counts = batch["letter_counts"]
-            packed = pack_padded_sequence(letters, counts.cpu(), batch_first=True, enforce_sorted=False)
-            with torch.autocast(letters.device.type, enabled=False):  # bfloat16 has no packed LSTM on CPUs
-                packed, _ = self.reader(packed)
-            states, _ = pad_packed_sequence(packed, batch_first=True)  # [W, L, width]
+            states = run_bilstm(self.reader, letters, counts)  # [W, L, width]
             forward, backward = states.chunk(2, dim=2)
             last = (counts - 1)[:, None, None].expand(-1, 1, forward.shape[2])
             words = torch.cat((forward.gather(1, last)[:, 0], backward[:, 0]), dim=1)

@@ -100,6 +100,9 @@ class EncoderSettings(Settings):
         0, ge=0, le=MOST_LAYERS, description="Number of lowest layers that are frozen."
     )
     freeze_embeddings: bool = Field(False, description="Whether the embedding layer is frozen.")
+    attention_dropout: float = Field(
+        0.0, ge=0, lt=1, description="Dropout of a pretrained encoder's attention weights; slow on CPUs."
+    )
     context: int = Field(
         0, ge=0, le=1000, description="Number of neighbouring sentences on each side that the encoder reads."
     )
