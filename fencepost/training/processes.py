@@ -5,9 +5,12 @@ A step of all processes is equivalent to a step of one process with a batch as l
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -55,6 +58,31 @@ def start_processes(name: DeviceName) -> tuple[Accelerator, torch.device]:
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
     )
     return accelerator, accelerator.device if accelerator.num_processes > 1 else device
+
+
+_MALLOC_OPTIONS = ((-1, 128 * 1024, 2**31 - 1), (-4, 65_536, 0))
+"""Of M_TRIM_THRESHOLD and M_MMAP_MAX in glibc: number, default, and the value that keeps freed memory."""
+
+
+@contextmanager
+def keep_freed_memory() -> Iterator[None]:
+    """Let the C library keep freed memory for the next step, if it is glibc.
+
+    Otherwise, large tensors, such as the gradient of the embeddings, get new pages from the system in
+    each step.
+    """
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if library is None or not hasattr(library, "malloc_trim"):  # other C libraries do not have it
+        yield
+        return
+    for option, _, value in _MALLOC_OPTIONS:
+        library.mallopt(option, value)
+    try:
+        yield
+    finally:
+        for option, default, _ in _MALLOC_OPTIONS:
+            library.mallopt(option, default)
+        library.malloc_trim(0)
 
 
 class Share:

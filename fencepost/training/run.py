@@ -30,7 +30,7 @@ from fencepost.training.folder import (
     remove_checkpoints,
     write_text,
 )
-from fencepost.training.processes import apply_launch_precision, start_processes
+from fencepost.training.processes import apply_launch_precision, keep_freed_memory, start_processes
 from fencepost.training.records import Display, Listener, Record, Records, find_best_epoch
 from fencepost.training.scoring import calibrate
 from fencepost.training.start import Start
@@ -124,7 +124,8 @@ def train(
         begin_run(out, config.to_yaml(), data)
         remove_newer(out / CHECKPOINTS, checkpoint)
         listeners = [Records(out)] if quiet else [Records(out), Display()]
-    trainer.train(checkpoint, listeners, after_epoch if first else None)
+    with keep_freed_memory():
+        trainer.train(checkpoint, listeners, after_epoch if first else None)
     accelerator.wait_for_everyone()  # until the last checkpoint is complete
     load_best(out / CHECKPOINTS, trainer.records, model)
     accelerator.wait_for_everyone()  # the checkpoints are removed when no process needs them

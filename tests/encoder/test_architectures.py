@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedTokenizerFast
 
 from fencepost.data.entity import Sentence
@@ -184,3 +185,52 @@ def test_works_without_special_tokens(tmp_path):
     (short, _), _ = encoded(encoder, of)
     pieces = torch.tensor([subwords(of[0].words)[0]])
     assert tiny.same(short, transformer(input_ids=pieces).last_hidden_state.mean(dim=1))
+
+
+def attention_dropouts(encoder: Encoder) -> set[float]:
+    config = encoder.embedder.transformer.config
+    names = ("attention_probs_dropout_prob", "attention_dropout")
+    return {getattr(config, name) for name in names if hasattr(config, name)}
+
+
+def drops_attention(encoder: Encoder) -> bool:
+    """Return whether two outputs in training differ, without dropout elsewhere."""
+    transformer = encoder.embedder.transformer.train()
+    for name, module in transformer.named_modules():
+        if isinstance(module, torch.nn.Dropout) and "attention.self" not in name:
+            module.p = 0.0
+    ids, mask = torch.arange(5, 15)[None], torch.ones(1, 10, dtype=torch.long)
+    outputs = [transformer(input_ids=ids, attention_mask=mask).last_hidden_state for _ in range(2)]
+    return not torch.equal(*outputs)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_attention_dropout_is_that_of_the_settings(folders, kind, share, tmp_path):
+    settings = EncoderSettings(name=str(folders[kind][0]), attention_dropout=share, lstm={"size": 0})
+    encoder = Encoder.build(settings, [])
+    encoder.save(tmp_path)
+    for one in (encoder, Encoder.read(settings, tmp_path)()):
+        assert attention_dropouts(one) <= {share}
+        if kind == "roberta":
+            assert drops_attention(one) == (share > 0)
+
+
+class AttentionTypes(TorchDispatchMode):
+    """Collects the number formats of the queries of attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.types = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if "scaled_dot_product" in func.name():
+            self.types.add(args[0].dtype)
+        return func(*args, **(kwargs or {}))
+
+
+def test_attention_is_computed_in_single_precision_in_training(folders):
+    encoder = build(folders["roberta"][0]).train()
+    batch = encoder.collate([Sentence(words=("Ada", "Lovelace"))])
+    with torch.autocast("cpu", torch.bfloat16), AttentionTypes() as found:
+        encoder(batch)
+    assert found.types == {torch.float32}

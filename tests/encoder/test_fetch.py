@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import BertConfig
 
 from fencepost.encoder import pretrained as module
 from fencepost.encoder.pretrained import MINILM_HUB, MINILM_PACKAGE, Pretrained, _resolve_name
@@ -117,7 +118,12 @@ def test_an_offline_hub_is_not_queried(monkeypatch, away):
         request.update(options, name=name)
         raise OSError("no such\nencoder")
 
+    def read_config(name, **options):
+        request["of config"] = options
+        return BertConfig()
+
     monkeypatch.setattr(module, "_is_hub_offline", lambda: away)
+    monkeypatch.setattr(module.AutoConfig, "from_pretrained", read_config)
     monkeypatch.setattr(module.AutoModel, "from_pretrained", from_pretrained)
     with pytest.raises(UsageError, match=r"'some/encoder' cannot be loaded: no such \(give"):
         fetch("some/encoder")
@@ -125,13 +131,14 @@ def test_an_offline_hub_is_not_queried(monkeypatch, away):
     assert request["local_files_only"] is away
     assert request["trust_remote_code"] is False
     assert request["use_safetensors"] is True
+    assert request["of config"] == {"local_files_only": away, "trust_remote_code": False}
 
 
 def test_error_without_a_message_is_reported_by_its_class(monkeypatch, hub_without_answer):
     def from_pretrained(name, **options):
         raise KeyError
 
-    monkeypatch.setattr(module.AutoModel, "from_pretrained", from_pretrained)
+    monkeypatch.setattr(module.AutoConfig, "from_pretrained", from_pretrained)
     with pytest.raises(UsageError, match="cannot be loaded: KeyError"):
         fetch("some/encoder")
 

@@ -522,3 +522,27 @@ def test_torchrun_reports_missing_data(tmp_path: Path) -> None:
     assert process.returncode != 0
     assert "nothing.conll" in process.stderr
     assert not (tmp_path / "model").exists()
+
+
+COUNT_NEW_PAGES = """
+import resource, torch
+from contextlib import nullcontext
+from fencepost.training.processes import keep_freed_memory
+
+def count():
+    torch.ones(2**25)  # 128 MB, above the size from which memory is mapped
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+for context in (nullcontext(), keep_freed_memory(), nullcontext()):
+    with context:
+        print(-count() + count())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other C libraries have no such options")
+def test_freed_memory_is_kept_only_in_training() -> None:
+    command = [sys.executable, "-c", COUNT_NEW_PAGES]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    before, inside, after = map(int, output.split())
+    assert inside < before / 10
+    assert after > before / 2
