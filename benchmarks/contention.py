@@ -44,6 +44,7 @@ SETTINGS = {
     "float32": ["training.precision=float32"],
     "trained embeddings": ["encoder.freeze_embeddings=false"],
     "2 frozen layers": ["encoder.frozen_layers=2"],
+    "dropout of attention": ["encoder.attention_dropout=0.1"],
 }
 Do = Callable[[str], list[float]]
 BUSY = (sys.executable, "-c", "while True: pass")

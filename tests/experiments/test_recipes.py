@@ -58,6 +58,7 @@ def test_recipe_is_a_valid_configuration(one: Recipe) -> None:
     assert config.method.name == one.name.split("/")[0]
     assert config.encoder.name == one.encoder != "minilm"
     assert not config.encoder.freeze_embeddings  # the papers train all weights
+    assert config.encoder.attention_dropout == 0.1  # that of their encoders
     assert 60 < one.f1 < 100
     assert one.notes
     assert all(note.strip() for note in (one.paper, one.table, one.corpus, *one.notes))
@@ -333,7 +334,7 @@ def show_settings(name: str, changes: tuple[str, ...], monkeypatch: pytest.Monke
         names.append(name)
         raise OSError("not in a test")
 
-    monkeypatch.setattr(pretrained.AutoModel, "from_pretrained", from_pretrained)
+    monkeypatch.setattr(pretrained.AutoConfig, "from_pretrained", from_pretrained)
     with pytest.raises(UsageError, match="not in a test"):
         Model.build(compose_settings(name, None, changes, {}), sentences())
     (one,) = names
