@@ -182,8 +182,10 @@ def _make_attention_mode(*, training: bool) -> AbstractContextManager[object]:
     return _FloatAttention() if training and torch.is_autocast_enabled("cpu") else nullcontext()
 
 
-def load_pretrained(name: str, attention_dropout: float = 0.0) -> tuple[PreTrainedModel, Any]:
+def load_pretrained(name: str, attention_dropout: float | None = None) -> tuple[PreTrainedModel, Any]:
     """Return the transformer and the tokenizer of this name from a folder, the cache or the hub.
+
+    The dropout of its attention weights is that of its pretraining, if none is given.
 
     Raises `UsageError` if they cannot be loaded.
     """
@@ -193,7 +195,8 @@ def load_pretrained(name: str, attention_dropout: float = 0.0) -> tuple[PreTrain
         local = Path(place).is_dir() or _is_hub_offline()
         options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
         config = AutoConfig.from_pretrained(place, **options)
-        _set_attention_dropout(config, attention_dropout)
+        if attention_dropout is not None:
+            _set_attention_dropout(config, attention_dropout)
         transformer = AutoModel.from_pretrained(
             place, config=config, use_safetensors=True, dtype=torch.float32, **options
         )
