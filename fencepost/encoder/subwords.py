@@ -1,12 +1,14 @@
 """Tokenization of words into sub-words, with the tokenizer of a pretrained encoder.
 
 Every word is tokenized by itself, so its sub-words are the same in all sentences and can be cached. A word
-that the tokenizer removes (control characters, exotic white space) becomes the unknown token.
+that the tokenizer removes (control characters, exotic white space) becomes the unknown token. Scripts such as
+Chinese have no spaces between words, so a sub-word that is only the space before such a word is left out.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +27,14 @@ _READ = 20 * LONGEST
 
 _CACHED_WORDS = 50_000
 
+_SPACE = "\u2581"
+"""Space in the sub-words of SentencePiece."""
+
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
+)
+"""First character of a word in a script without spaces: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+
 
 class Subwords:
     """Tokenizer of words into sub-words; `first` and `last` are the special tokens around a sentence."""
@@ -41,6 +51,7 @@ class Subwords:
         self.unknown, self.pad = unknown, pad
         self.first, self.last = tuple(first), tuple(last)
         self._prefix = " " if _needs_space(tokenizer) else ""
+        self._space: int | None = tokenizer.token_to_id(_SPACE)
         self._source = "tokenizer"
         self._rows: int | None = None
         self._cache: dict[str, tuple[int, ...]] = {}
@@ -65,10 +76,20 @@ class Subwords:
         texts = [(self._prefix + word).encode("utf-8", "replace").decode("utf-8") for word in new]
         with _convert_errors(self._source):
             encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
-        ids = [tuple(encoding.ids[:LONGEST]) or (self.unknown,) for encoding in encodings]
+        found = map(self._remove_space, new, (encoding.ids for encoding in encodings))
+        ids = [tuple(of_word[:LONGEST]) or (self.unknown,) for of_word in found]
         self._check_ids(id_ for of_word in ids for id_ in of_word)
         cache.update(zip(new, ids, strict=True))
         return [cache[word] for word in words]
+
+    def _remove_space(self, word: str, ids: Sequence[int]) -> Sequence[int]:
+        """Return the sub-words of a word as inside a text, where a script without spaces has none before it."""
+        if self._space is None or not _UNSPACED.match(word):
+            return ids
+        whole = self.tokenizer.token_to_id(word)
+        if whole is not None:
+            return (whole,)
+        return ids[1:] if len(ids) > 1 and ids[0] == self._space else ids
 
     def require_rows(self, rows: int) -> None:
         """Set the encoder's number of embeddings; ids without an embedding then raise `DataError`."""
