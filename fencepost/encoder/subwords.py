@@ -83,7 +83,7 @@ class Subwords:
         return [cache[word] for word in words]
 
     def _remove_space(self, word: str, ids: Sequence[int]) -> Sequence[int]:
-        """Return the sub-words of a word as inside a text, where a script without spaces has none before it."""
+        """Return the sub-words of a word without the space before it, if its script has no spaces."""
         if self._space is None or not _UNSPACED.match(word):
             return ids
         whole = self.tokenizer.token_to_id(word)

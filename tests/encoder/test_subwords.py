@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from fencepost.encoder import subwords as module
@@ -102,11 +102,40 @@ KINDS = {
 READERS = {kind: read(tokenizer) for kind, tokenizer in KINDS.items()}
 
 
+def read_characters() -> Tokenizer:
+    """Return a tokenizer like that of XLM-R, with single Chinese characters, a word, and Latin letters."""
+    pieces = ["<unk>", "<pad>", "▁", *"科技北京在的教授,a", "北京", "▁在", "▁a"]
+    tokenizer = Tokenizer(models.Unigram([(piece, -1.0 - len(piece)) for piece in pieces], unk_id=0))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    return tokenizer
+
+
+@given(st.text("科技在的教授，", min_size=1, max_size=9))
+def test_chinese_characters_have_the_same_subwords_as_in_the_whole_text(text):
+    tokenizer = read_characters()
+    ours = [id_ for of_word in read(tokenizer)(list(text)) for id_ in of_word]
+    inside = tokenizer.encode("北" + text).ids  # the first character follows a space, these do not
+    assert ours == inside[-len(ours) :]
+    assert len(inside) == len(text) + 2
+
+
+def test_only_scripts_without_spaces_lose_the_space():
+    tokenizer = read_characters()
+    words = ["科", "北京", "科技", "在", "，", "a", ",", "aa"]
+    pieces = [[tokenizer.id_to_token(id_) for id_ in of_word] for of_word in read(tokenizer)(words)]
+    assert pieces == [["科"], ["北京"], ["科", "技"], ["在"], [","], ["▁a"], ["▁", ","], ["▁a", "a"]]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=50)
 @given(
     words=st.lists(
-        strategies.plain_words.filter(lambda word: not set(word) & set("▁<")), min_size=1, max_size=6
+        strategies.plain_words.filter(
+            lambda word: not set(word) & set("▁<") and not module._UNSPACED.match(word)
+        ),
+        min_size=1,
+        max_size=6,
     )
 )
 @example(words=tiny.WORDS)
