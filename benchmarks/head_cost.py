@@ -55,13 +55,10 @@ class Bare(nn.Module):
             for s in sentences
         ]
         ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=subwords.pad)
-        lengths = torch.tensor([len(row) for row in rows])
-        return ids, (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+        return ids, torch.tensor([len(row) for row in rows])
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        scores: Tensor = self.linear(
-            self.embedder.transformer(input_ids=ids, attention_mask=mask).last_hidden_state
-        )
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        scores: Tensor = self.linear(self.embedder.transform(ids, lengths, None))
         return scores
 
 
@@ -114,11 +111,11 @@ def measure_training(model: Model, bare: Bare, batches: list[list[Sentence]], ro
         return lambda: step(model, our_optimiser, precision, lambda: model(tensors)["loss"])
 
     def bare_step(batch: list[Sentence]) -> Callable[[], None]:
-        ids, mask = bare.pad(batch)
+        ids, lengths = bare.pad(batch)
         labels = torch.zeros_like(ids)
 
         def loss() -> Tensor:
-            return nn.functional.cross_entropy(bare(ids, mask).flatten(0, 1), labels.flatten())
+            return nn.functional.cross_entropy(bare(ids, lengths).flatten(0, 1), labels.flatten())
 
         return lambda: step(bare, bare_optimiser, precision, loss)
 
@@ -146,11 +143,11 @@ def measure_prediction(
         return run
 
     def forward(batch: list[Sentence]) -> Callable[[], None]:
-        ids, mask = bare.pad(batch)
+        ids, lengths = bare.pad(batch)
 
         def run() -> None:
             with torch.inference_mode():
-                bare(ids, mask)
+                bare(ids, lengths)
 
         return run
 
