@@ -73,10 +73,12 @@ class Subwords:
         cache = self._cache
         new = [word for word in dict.fromkeys(words) if word not in cache]
         # only Python accepts half a surrogate pair; the tokenizer gets a question mark instead
-        texts = [(self._prefix + word).encode("utf-8", "replace").decode("utf-8") for word in new]
+        texts = [word.encode("utf-8", "replace").decode("utf-8") for word in new]
         with _convert_errors(self._source):
-            encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
-        found = map(self._remove_space, new, (encoding.ids for encoding in encodings))
+            encodings = self.tokenizer.encode_batch(
+                [self._prefix + text for text in texts], add_special_tokens=False
+            )
+        found = map(self._remove_space, texts, (encoding.ids for encoding in encodings))
         ids = [tuple(of_word[:LONGEST]) or (self.unknown,) for of_word in found]
         self._check_ids(id_ for of_word in ids for id_ in of_word)
         cache.update(zip(new, ids, strict=True))

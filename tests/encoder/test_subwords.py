@@ -120,6 +120,11 @@ def test_chinese_characters_have_the_same_subwords_as_in_the_whole_text(text):
     assert len(inside) == len(text) + 2
 
 
+def test_half_a_surrogate_pair_after_a_chinese_character_is_read_as_a_question_mark():
+    subwords = read(read_characters())
+    assert subwords(["科\ud800"]) == subwords(["科?"])
+
+
 def test_only_scripts_without_spaces_lose_the_space():
     tokenizer = read_characters()
     words = ["科", "北京", "科技", "在", "，", "a", ",", "aa"]
