@@ -78,8 +78,8 @@ class Subwords:
             encodings = self.tokenizer.encode_batch(
                 [self._prefix + text for text in texts], add_special_tokens=False
             )
-        found = map(self._remove_space, texts, (encoding.ids for encoding in encodings))
-        ids = [tuple(of_word[:LONGEST]) or (self.unknown,) for of_word in found]
+        pieces = map(self._remove_space, texts, (encoding.ids for encoding in encodings))
+        ids = [tuple(of_word[:LONGEST]) or (self.unknown,) for of_word in pieces]
         self._check_ids(id_ for of_word in ids for id_ in of_word)
         cache.update(zip(new, ids, strict=True))
         return [cache[word] for word in words]

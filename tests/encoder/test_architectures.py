@@ -231,6 +231,6 @@ class AttentionTypes(TorchDispatchMode):
 def test_attention_is_computed_in_single_precision_in_training(folders):
     encoder = build(folders["roberta"][0]).train()
     batch = encoder.collate([Sentence(words=("Ada", "Lovelace"))])
-    with torch.autocast("cpu", torch.bfloat16), AttentionTypes() as found:
+    with torch.autocast("cpu", torch.bfloat16), AttentionTypes() as mode:
         encoder(batch)
-    assert found.types == {torch.float32}
+    assert mode.types == {torch.float32}
