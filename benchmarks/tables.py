@@ -26,7 +26,14 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(
     r"(?<=^<!-- table: )([\w-]+)( -->\n)(.*?)(?=^<!-- end of table -->$)", re.DOTALL | re.MULTILINE
 )
-CORPUS_TITLES = {"genia": "GENIA", "gum": "GUM", "wnut17": "WNUT17", "weibo": "Weibo", "resume": "Resume"}
+CORPUS_TITLES = {
+    "genia": "GENIA",
+    "gum": "GUM",
+    "gum-named": "GUM, names",
+    "wnut17": "WNUT17",
+    "weibo": "Weibo",
+    "resume": "Resume",
+}
 
 TEACHERS = {"bge": "`bge-small-en-v1.5`", "combination": "the four methods, combined"}
 

@@ -14,9 +14,14 @@ from benchmarks.peers.tools import TOOLS, select_standard
 PAGE = ROOT / "docs" / "comparison.md"
 WORKERS = Path(__file__).parent / "workers"
 OURS = "fencepost"
-TITLES = {"wnut17": "WNUT17: flat names in tweets and forum posts", "genia": "GENIA: nested entities"}
+TITLES = {
+    "wnut17": "WNUT17: flat names in tweets and forum posts",
+    "gum-named": "GUM: flat names in texts of 15 genres",
+    "genia": "GENIA: nested entities",
+}
 NOTES = {
     "wnut17": "",
+    "gum-named": "Of nested names, only the outermost ones are used.",
     "genia": "Tools that cannot represent nested entities were trained on the outermost ones; all entities "
     "are scored. The development sentences are held out from the training data.",
 }
