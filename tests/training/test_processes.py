@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from fencepost.methods.diffusion import network as diffusion
 from fencepost.methods.model import Model
 from fencepost.runtime.folder import read_saved_config
 from fencepost.training import train
-from fencepost.training.processes import Share, apply_launch_precision, choose_precision
+from fencepost.training.processes import Share, apply_launch_precision, choose_precision, keep_freed_memory
 from tests.training.runs import (
     assert_same,
     before_step,
@@ -524,25 +524,42 @@ def test_torchrun_reports_missing_data(tmp_path: Path) -> None:
     assert not (tmp_path / "model").exists()
 
 
-COUNT_NEW_PAGES = """
-import resource, torch
-from contextlib import nullcontext
-from fencepost.training.processes import keep_freed_memory
+class CLibrary:
+    """The options of a C library's memory, in place of the real one, which need not have an effect."""
 
-def count():
-    torch.ones(2**25)  # 128 MB, above the size from which memory is mapped
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    def __init__(self) -> None:
+        self.options = {
+            -1: 128 * 1024,
+            -4: 65_536,
+        }  # M_TRIM_THRESHOLD and M_MMAP_MAX
+        self.trims = 0
 
-for context in (nullcontext(), keep_freed_memory(), nullcontext()):
-    with context:
-        print(-count() + count())
-"""
+    def mallopt(self, option: int, value: int) -> None:
+        assert option in self.options
+        self.options[option] = value
+
+    def malloc_trim(self, pad: int) -> None:
+        self.trims += 1
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other C libraries have no such options")
-def test_freed_memory_is_kept_only_in_training() -> None:
-    command = [sys.executable, "-c", COUNT_NEW_PAGES]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    before, inside, after = map(int, output.split())
-    assert inside < before / 10
-    assert after > before / 2
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_freed_memory_is_kept_only_in_training(monkeypatch, error) -> None:
+    library = CLibrary()
+    before = dict(library.options)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr("ctypes.CDLL", lambda name: library)
+    with suppress(KeyboardInterrupt), keep_freed_memory():
+        assert library.options == {-1: 2**31 - 1, -4: 0}
+        assert not library.trims
+        if error:
+            raise error
+    assert library.options == before
+    assert library.trims == 1
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+def test_other_c_libraries_keep_their_options(monkeypatch, platform) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    with keep_freed_memory():
+        pass
